@@ -94,6 +94,7 @@ enum class Pipeline : std::uint8_t {
   basic_async_v1,
   wavelet,
   depthwise,
+  grouped,  ///< NVIDIA, convolution: groups of 4, 8 or 16 channels on tensor cores
 };
 template <>
 struct EnumTable<Pipeline> {
@@ -135,7 +136,8 @@ struct EnumTable<Pipeline> {
                                                        {Pipeline::basic_v1, "basic_v1"},
                                                        {Pipeline::basic_async_v1, "basic_async_v1"},
                                                        {Pipeline::wavelet, "wavelet"},
-                                                       {Pipeline::depthwise, "depthwise"}});
+                                                       {Pipeline::depthwise, "depthwise"},
+                                                       {Pipeline::grouped, "grouped"}});
 };
 
 /// Whether the pipeline cuts the keys of a sequence into pieces.

@@ -33,7 +33,7 @@ struct TsCudaConvArgs : TsConvCall {
   int splits;
   float* partials;
   unsigned int* counters;
-  /* Depthwise templates alone, for which `splits` counts runs of tiles (conv/depthwise/steps.cuh). lanes: threads along
+  /* Templates for depthwise and for small groups alone, for which `splits` counts runs of tiles (conv/depthwise/steps.cuh). lanes: threads along
    * the channels of a block, two channels each; a power of two, with at least 16 bytes of channels. phases, and tiles of
    * the largest phase, by coordinate; less than 2^31 tiles in all. depth_steps: the most taps along the outer coordinate
    * that a result meets, at least 1; backward weight 1. stage_bytes: of the largest tile of pixels that a step brings to

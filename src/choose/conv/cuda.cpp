@@ -54,6 +54,8 @@ const CudaConvChoosing* cuda_conv_choosing(Pipeline pipeline) {
       return &cuda_conv_choosing_warp_specialized();
     case Pipeline::depthwise:
       return &cuda_conv_choosing_depthwise();
+    case Pipeline::grouped:
+      return &cuda_conv_choosing_grouped();
     default:
       return nullptr;
   }

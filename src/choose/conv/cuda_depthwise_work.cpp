@@ -14,16 +14,13 @@ namespace {
 constexpr int kStepBytesOfDepthwise = 32 * 104;  // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
 constexpr std::int64_t kMostTiles = 1 << 30;     // a kernel counts runs and blocks in 32 bits
 
-/// One coordinate, as phase_along() of steps.cuh cuts it; of the phases the largest.
-struct CoordinateOfPhases {
-  std::int64_t phases, results, taps, pace;
-};
+}  // namespace
 
-CoordinateOfPhases coordinate_of(const ConvProblem& p, std::size_t d) {
+CudaConvAxis cuda_conv_axis(const ConvProblem& p, std::size_t d) {
   const std::int64_t stride = p.stride()[d], dilation = p.dilation()[d], common = std::gcd(stride, dilation);
   const bool data = p.direction == ConvDirection::backward_data;
   const std::int64_t results = data ? p.in()[d] : p.out()[d];
-  CoordinateOfPhases c;
+  CudaConvAxis c;
   c.phases = std::min(results, dilation / common * (data ? stride : 1));
   c.results = ceil_div(results, std::max<std::int64_t>(c.phases, 1));
   c.taps = data ? ceil_div(p.filter()[d], stride / common) : p.filter()[d];
@@ -31,10 +28,8 @@ CoordinateOfPhases coordinate_of(const ConvProblem& p, std::size_t d) {
   return c;
 }
 
-}  // namespace
-
 CudaDepthwiseRow cuda_depthwise_row(const ConvProblem& problem) {
-  const CoordinateOfPhases c = coordinate_of(problem, 2);
+  const CudaConvAxis c = cuda_conv_axis(problem, 2);
   return {c.taps, c.pace};
 }
 
@@ -43,7 +38,7 @@ std::vector<CudaDepthwiseShape> cuda_depthwise_shapes(const KernelConfig& config
   const CudaConvResources facts = cuda_conv_resources(config);
   const int stages = config.algorithm.stages, bytes = bits_of(p.data_type) / 8;
   const bool weight = p.direction == ConvDirection::backward_weight;
-  const std::array<CoordinateOfPhases, 3> axis{coordinate_of(p, 0), coordinate_of(p, 1), coordinate_of(p, 2)};
+  const std::array<CudaConvAxis, 3> axis{cuda_conv_axis(p, 0), cuda_conv_axis(p, 1), cuda_conv_axis(p, 2)};
   const std::int64_t taps_h = weight ? std::min<std::int64_t>(axis[1].taps, tile.tap_rows) : axis[1].taps;
   const std::int64_t taps_w = weight ? std::min<std::int64_t>(axis[2].taps, tile.taps) : axis[2].taps;
   std::vector<CudaDepthwiseShape> out;

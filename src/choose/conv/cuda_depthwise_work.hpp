@@ -12,6 +12,12 @@
 
 namespace tilesmith {
 
+/// One coordinate, as phase_along() of kernels/cuda/conv/depthwise/steps.cuh cuts it; of the phases the largest.
+struct CudaConvAxis {
+  std::int64_t phases, results, taps, pace;
+};
+[[nodiscard]] CudaConvAxis cuda_conv_axis(const ConvProblem& problem, std::size_t d);
+
 /// Along the innermost coordinate: the most taps that meet a result, and the pixels from one result's first to the
 /// next's, in steps of the dilation.
 struct CudaDepthwiseRow {

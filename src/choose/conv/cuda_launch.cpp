@@ -1,6 +1,7 @@
 #include "choose/conv/cuda_launch.hpp"
 
 #include "choose/conv/cuda_depthwise_work.hpp"
+#include "choose/conv/cuda_grouped_work.hpp"
 #include "choose/conv/cuda_work.hpp"
 
 namespace tilesmith {
@@ -37,11 +38,30 @@ CudaConvLaunch depthwise_launch(const KernelConfig& config, const CudaSpec& spec
   return launch;
 }
 
+CudaConvLaunch grouped_launch(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& problem) {
+  const CudaGroupedWork work = cuda_grouped_work(config, spec, problem);
+  return {.blocks = work.units * work.runs,
+          .threads = cuda_conv_resources(config).threads,
+          .shared_bytes = work.shared_bytes,
+          .splits = work.runs,
+          .lanes = 32,
+          .depth_steps = work.depth_steps,
+          .phases = work.phases,
+          .tiles = work.tiles_along,
+          .stage_bytes = work.stage_bytes};
+}
+
 }  // namespace
 
 CudaConvLaunch cuda_conv_launch(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& problem) {
-  return config.algorithm.pipeline == Pipeline::depthwise ? depthwise_launch(config, spec, problem)
-                                                          : gather_launch(config, spec, problem);
+  switch (config.algorithm.pipeline) {
+    case Pipeline::depthwise:
+      return depthwise_launch(config, spec, problem);
+    case Pipeline::grouped:
+      return grouped_launch(config, spec, problem);
+    default:
+      return gather_launch(config, spec, problem);
+  }
 }
 
 }  // namespace tilesmith

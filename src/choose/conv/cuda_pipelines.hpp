@@ -27,5 +27,6 @@ struct CudaConvChoosing {
 [[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_mma_sm80();
 [[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_warp_specialized();
 [[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_depthwise();
+[[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_grouped();
 
 }  // namespace tilesmith

@@ -70,6 +70,25 @@ Result<std::string_view> add_depthwise(ConstantsTable& table, const KernelConfig
                                                        : "cuda/conv/depthwise/data.cuh";
 }
 
+/// The same of templates for groups of a few channels.
+Result<std::string_view> add_grouped(ConstantsTable& table, const KernelConfig& config) {
+  const CudaConvResources facts = cuda_conv_resources(config);
+  const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
+  TS_TRY(add_of_gemm(table, std::get<ConvSignature>(config.signature)));
+  table.add("kPairs", facts.pairs);
+  table.add("kChannels", tile.channels);
+  table.add("kRows", tile.rows);
+  table.add("kColumns", tile.columns);
+  table.add("kPace", tile.pace);
+  // Of depthwise templates, whose files it includes.
+  table.add("kTapRows", 0);
+  table.add("kTaps", 1);
+  table.add("kWarps", config.algorithm.wave[0]);
+  table.add("kStages", config.algorithm.stages);
+  table.add("kBlocksPerSm", facts.blocks_per_sm);
+  return "cuda/conv/grouped/data.cuh";
+}
+
 /// The same of Hopper's, whose table is GEMM's.
 Result<std::string_view> add_window(ConstantsTable& table, const KernelConfig& config) {
   const auto& s = std::get<ConvSignature>(config.signature);
@@ -98,6 +117,8 @@ Result<std::string_view> add_conv_constants(ConstantsTable& table, const KernelC
       return add_window(table, config);
     case Pipeline::depthwise:
       return add_depthwise(table, config);
+    case Pipeline::grouped:
+      return add_grouped(table, config);
     default:
       return add_gather(table, config);
   }

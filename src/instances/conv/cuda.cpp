@@ -87,6 +87,8 @@ const CudaConvPipeline* cuda_conv_pipeline(Pipeline pipeline) {
       return &cuda_conv_warp_specialized();
     case Pipeline::depthwise:
       return &cuda_conv_depthwise();
+    case Pipeline::grouped:
+      return &cuda_conv_grouped();
     default:
       return nullptr;
   }

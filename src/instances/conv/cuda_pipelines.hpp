@@ -24,5 +24,6 @@ struct CudaConvPipeline {
 [[nodiscard]] const CudaConvPipeline& cuda_conv_mma_sm80();
 [[nodiscard]] const CudaConvPipeline& cuda_conv_warp_specialized();
 [[nodiscard]] const CudaConvPipeline& cuda_conv_depthwise();
+[[nodiscard]] const CudaConvPipeline& cuda_conv_grouped();
 
 }  // namespace tilesmith

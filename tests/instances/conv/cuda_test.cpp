@@ -135,7 +135,13 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("taps_are_unrolled", depthwise, [](S&, A& a) { a.tile[1] = 6; });
   expect("fields_belong_to_pipeline", depthwise, [](S&, A& a) { a.split_k = true; });
   expect("registers_hold_sums", depthwise, [](S&, A& a) { a.block_per_cu = 20; });
-  for (const KernelConfig& config : {gather, window, depthwise})
+  const KernelConfig grouped = listed_conv(Pipeline::grouped);
+  expect("groups_are_octets", grouped, [](S&, A& a) { a.tile[0] = 12; });
+  expect("groups_are_octets", grouped, [](S& s, A&) { s.direction = ConvDirection::backward_weight; });
+  expect("results_are_sixteens", grouped, [](S&, A& a) { a.wave[0] = 6; });
+  expect("fields_belong_to_pipeline", grouped, [](S&, A& a) { a.split_k = true; });
+  expect("registers_hold_sums", grouped, [](S&, A& a) { a.block_per_cu = 8; });
+  for (const KernelConfig& config : {gather, window, depthwise, grouped})
     for (const RuleVerdict& verdict : cuda_conv_verdicts({config, conv_arch("sm_90a")}))
       EXPECT_TRUE(seen.contains(std::string(verdict.rule))) << verdict.rule;
   EXPECT_EQ(refusing(window, "sm_80"), "chip_offers_pipeline") << "wgmma is Hopper's";

@@ -23,7 +23,9 @@ struct Pixels {
 };
 
 // Copies `rows` x `columns` pixels that are `hop` apart, from (row, column) of an image's slice on. What lies outside the
-// image becomes zeros, and so does what lies behind the first `rows_met` and `columns_met`.
+// image becomes zeros, and so does what lies behind the first `rows_met` and `columns_met`. Swizzled, chunk c of pixel p
+// of 128 bytes lies at c ^ (p & 7): eight neighbours' chunks are in different banks then.
+template <bool kSwizzled = false>
 TS_DEVICE void copy_tile(u32 to, const Shape& shape, const Pixels& pixels, int image, int slice, int row, int column,
                          int row_hop, int column_hop, int rows, int columns, int rows_met, int columns_met) {
   const int chunks = shape.pixel_bytes / 16, thread = static_cast<int>(threadIdx.x);
@@ -34,7 +36,9 @@ TS_DEVICE void copy_tile(u32 to, const Shape& shape, const Pixels& pixels, int i
   const i64 row_bytes = pixels.strides.spatial[1] * kElementBytes, column_bytes = pixels.strides.spatial[2] * kElementBytes;
   int h = first / columns, w = first - h * columns;
   const int h_step = together / columns, w_step = together - h_step * columns;
-  to += first * shape.pixel_bytes + chunk * 16;
+  // Swizzled: from one of its pixels to the next a thread passes over a multiple of 8.
+  static_assert(!kSwizzled || kThreads % 64 == 0);
+  to += first * shape.pixel_bytes + (kSwizzled ? chunk ^ (first & 7) : chunk) * 16;
   while (h < rows) {
     const int at_h = row + h * row_hop, at_w = column + w * column_hop;
     const bool there = wanted && h < rows_met && w < columns_met &&

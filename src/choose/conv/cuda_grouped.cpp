@@ -1,0 +1,103 @@
+// Kernels for groups of 4, 8 or 16 channels to as many, whose pixels begin at multiples of 16 bytes.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "choose/conv/cuda_depthwise_work.hpp"
+#include "choose/conv/cuda_grouped_work.hpp"
+#include "choose/conv/cuda_pipelines.hpp"
+#include "choose/rounding.hpp"
+#include "instances/conv/cuda_resources.hpp"
+#include "problem/conv/problem.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr std::int64_t kChannelsOfBlock = 64, kBytesOfPixel = 128;
+constexpr std::int64_t kPlanBytes = 32 * 104;           // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
+constexpr std::int64_t kMostGroupedTiles = 1 << 30;     // a kernel counts runs and blocks in 32 bits
+
+std::int64_t grouped_shared_bytes(const KernelConfig& config, const ConvProblem& p, std::int64_t stage_bytes) {
+  const std::int64_t tap_bytes = cuda_grouped_tile(config.algorithm).channels == 8 ? 1024 : 2048;
+  return kPlanBytes + config.algorithm.stages * stage_bytes + taps_of(p) * tap_bytes;
+}
+
+std::int64_t grouped_stage_bytes(const KernelConfig& config, const ConvProblem& p) {
+  const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
+  const CudaConvAxis rows = cuda_conv_axis(p, 1), columns = cuda_conv_axis(p, 2);
+  return ((tile.rows - 1) * rows.pace + rows.taps) *
+         ((tile.columns * config.algorithm.wave[0] - 1) * tile.pace + columns.taps) * kBytesOfPixel;
+}
+
+std::optional<std::string> grouped_unsuited(const KernelConfig& config, const ConvProblem& p) {
+  const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
+  if (p.c != tile.channels || p.k != tile.channels)
+    return fmt::format("c {} and k {} in a group, the kernel's {}", p.c, p.k, tile.channels);
+  if (p.unaligned || p.groups * p.c % 8 != 0)
+    return fmt::format("{} groups of {}, unaligned {}: pixels are read 16 bytes at a time", p.groups, p.c, p.unaligned);
+  if (const std::int64_t pace = cuda_conv_axis(p, 2).pace; pace != tile.pace)
+    return fmt::format("results of a row meet pixels {} apart, the kernel's {}", pace, tile.pace);
+  const std::int64_t bytes = grouped_shared_bytes(config, p, grouped_stage_bytes(config, p));
+  if (bytes > cuda_conv_resources(config).shared_bytes)
+    return fmt::format("tiles and filters of {} taps take {} bytes of shared memory", taps_of(p), bytes);
+  return {};
+}
+
+bool grouped_is_needless(const KernelConfig&, const ConvProblem&) {
+  return false;
+}
+
+double grouped_seconds(const KernelConfig& config, const CudaGemmTile&, const CudaSpec& spec,
+                       const ConvProblem& problem) {
+  return cuda_grouped_work(config, spec, problem).seconds;
+}
+
+}  // namespace
+
+CudaGroupedWork cuda_grouped_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
+  const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
+  const CudaConvResources facts = cuda_conv_resources(config);
+  const int warps = config.algorithm.wave[0];
+  const std::array<std::int64_t, 3> of_tile{1, tile.rows, tile.columns * warps};
+  CudaGroupedWork w{.tiles = p.batch};
+  std::int64_t taps = 1;
+  for (std::size_t d = 0; d < 3; ++d) {
+    const CudaConvAxis axis = cuda_conv_axis(p, d);
+    w.phases[d] = static_cast<int>(axis.phases);
+    w.tiles_along[d] = static_cast<int>(ceil_div(axis.results, of_tile[d]));
+    w.tiles *= axis.phases * w.tiles_along[d];
+    if (d == 0)
+      w.depth_steps = static_cast<int>(axis.taps);
+    else
+      taps *= axis.taps;
+  }
+  w.units = ceil_div(p.groups * p.c, kChannelsOfBlock);
+  w.stage_bytes = grouped_stage_bytes(config, p);
+  w.shared_bytes = grouped_shared_bytes(config, p, w.stage_bytes);
+  const std::int64_t resident = std::clamp<std::int64_t>(
+      spec.shared_bytes_per_sm / (w.shared_bytes + spec.shared_bytes_reserved), 1, facts.blocks_per_sm);
+  const std::int64_t places = spec.reference.sms * resident;
+  w.runs = std::clamp<std::int64_t>(places / w.units, 1, std::clamp<std::int64_t>(w.tiles, 1, kMostGroupedTiles));
+  const std::int64_t blocks = w.runs * w.units;
+  const double filled = static_cast<double>(ceil_div(blocks, places) * places) / static_cast<double>(blocks) *
+                        static_cast<double>(ceil_div(w.tiles, w.runs) * w.runs) /
+                        static_cast<double>(std::max<std::int64_t>(w.tiles, 1));
+  // Of a warp: a tap's address, load and products for sixteen pixels; the end of a tile; a dozen for 16 bytes copied.
+  const double sixteens = tile.rows * tile.columns / 4.0;
+  const double instructions = sixteens * (static_cast<double>(taps) * (tile.channels == 4 ? 14 : 8) + 60) +
+                              12.0 * static_cast<double>(w.stage_bytes) / 16 / facts.threads;
+  constexpr double kClock = 1.7e9, kIssued = 4 * 0.5;  // warps' instructions that an SM issues a cycle
+  const double steps = static_cast<double>(w.tiles * w.units) * w.depth_steps;
+  const double compute = steps * instructions * warps / kIssued / kClock / spec.reference.sms * filled;
+  const double cached = steps * static_cast<double>(w.stage_bytes) / (0.9 * spec.reference.bytes_per_second);
+  const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
+  w.seconds = std::max({compute, cached, memory}) + 1e-6 * spec.reference.launch_us;
+  return w;
+}
+
+const CudaConvChoosing& cuda_conv_choosing_grouped() {
+  static const CudaConvChoosing choosing{grouped_unsuited, grouped_is_needless, grouped_seconds};
+  return choosing;
+}
+
+}  // namespace tilesmith

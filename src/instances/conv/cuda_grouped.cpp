@@ -1,0 +1,117 @@
+// Groups of a few channels: kernels/cuda/conv/grouped.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "instances/conv/cuda_pipelines.hpp"
+#include "kernels/cuda/common/mma_sm80.h"
+#include "vocabulary/data_type.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr int kRegistersOfGroupedSm = 65536;
+/// Of a thread beside its sums: places of pixels and what a tap needs. Found by compiling.
+constexpr int kRegistersOfTap = 112;
+
+constexpr std::array kGroupChannels{4, 8, 16};
+constexpr std::array kGroupedPaces{1, 2};
+
+CudaConvResources grouped_resources(const KernelConfig& config) {
+  const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
+  CudaConvResources r;
+  r.threads = 32 * config.algorithm.wave[0];
+  r.blocks_per_sm = std::max<int>(config.algorithm.block_per_cu, 1);
+  r.aligned = r.pairs = true;
+  r.shared_bytes = TS_MMA_SM80_SHARED_BYTES;  // the most; a launch asks for what its problem needs
+  // A warp has two octets of a quarter of the results of four warps; groups of 4 have sums of their own in an octet.
+  r.accumulators = tile.rows * tile.columns / 4 * 8 * (tile.channels == 4 ? 2 : 1);
+  if (r.threads > 0)
+    r.launch_registers = std::min(255, kRegistersOfGroupedSm / (r.threads * r.blocks_per_sm) / 8 * 8);
+  return r;
+}
+
+std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemmTile& row) {
+  std::vector<Algorithm> out;
+  if (s.depthwise) return out;
+  for (const int channels : kGroupChannels)
+    for (const int pace : kGroupedPaces) {
+      if (pace > 1 && s.direction == ConvDirection::backward_data) continue;
+      out.push_back({.pipeline = Pipeline::grouped,
+                     .instruction = Instruction::mma_sync,
+                     .tile = {static_cast<std::uint16_t>(channels), static_cast<std::uint16_t>(pace)},
+                     .wave = {static_cast<std::uint16_t>(row.wave.front())},
+                     .stages = static_cast<std::uint8_t>(row.stages),
+                     .block_per_cu = static_cast<std::int16_t>(row.blocks_per_sm),
+                     .subtile = {static_cast<std::uint8_t>(row.tile_m), static_cast<std::uint8_t>(row.tile_n)}});
+    }
+  return out;
+}
+
+constexpr CudaConvRule kGroupedRules[] = {
+    {"groups_are_octets",
+     "forward and backward data of 16-bit tensors in groups of 4, 8 or 16 channels to as many, of pixels 1 or 2 apart "
+     "(backward data 1); sizes, filters and strides are run-time numbers",
+     [](const CudaConvSubject& s) {
+       const CudaGroupedTile t = cuda_grouped_tile(s.algorithm());
+       const ConvDirection direction = s.signature().direction;
+       return direction != ConvDirection::backward_weight && bits_of(s.signature().data_type) == 16 &&
+              s.signature().spatial_dims == 3 && !s.signature().depthwise &&
+              std::ranges::find(kGroupChannels, t.channels) != kGroupChannels.end() &&
+              (t.pace == 1 || (t.pace == 2 && direction == ConvDirection::forward));
+     },
+     [](const CudaConvSubject& s) {
+       const CudaGroupedTile t = cuda_grouped_tile(s.algorithm());
+       return fmt::format("{} of {}, {} dimensions, groups of {}, {} apart", name_of(s.signature().direction),
+                          name_of(s.signature().data_type), s.signature().spatial_dims, t.channels, t.pace);
+     }},
+    {"results_are_sixteens", "a block has a multiple of 4 warps, and a warp's results are a multiple of 16",
+     [](const CudaConvSubject& s) {
+       const CudaGroupedTile t = cuda_grouped_tile(s.algorithm());
+       const int warps = s.algorithm().wave[0];
+       return warps >= 4 && warps <= 32 && warps % 4 == 0 && t.rows >= 1 && t.columns >= 1 &&
+              t.rows * t.columns % 4 == 0;
+     },
+     [](const CudaConvSubject& s) {
+       const CudaGroupedTile t = cuda_grouped_tile(s.algorithm());
+       return fmt::format("{} warps, {} x {} results", s.algorithm().wave[0], t.rows, t.columns);
+     }},
+    {"fields_belong_to_pipeline", "warps, two stages or more, and blocks that share an SM are its only options",
+     [](const CudaConvSubject& s) {
+       const Algorithm& a = s.algorithm();
+       Algorithm rest{.pipeline = a.pipeline, .instruction = a.instruction};
+       std::copy_n(a.tile.begin(), 2, rest.tile.begin());
+       rest.wave[0] = a.wave[0];
+       rest.stages = a.stages;
+       rest.block_per_cu = a.block_per_cu;
+       rest.subtile = a.subtile;
+       return a.stages >= 2 && a.block_per_cu >= 1 && rest == a;
+     },
+     [](const CudaConvSubject& s) {
+       return fmt::format("stages {}, blocks {}, vector {}", s.algorithm().stages, s.algorithm().block_per_cu,
+                          s.algorithm().vector[0]);
+     }},
+    {"registers_hold_sums", "sums, and the places of a warp's pixels, stay in registers",
+     [](const CudaConvSubject& s) {
+       const CudaConvResources r = grouped_resources(s.config);
+       return r.accumulators + kRegistersOfTap <= r.launch_registers;
+     },
+     [](const CudaConvSubject& s) {
+       const CudaConvResources r = grouped_resources(s.config);
+       return fmt::format("about {} of {}", r.accumulators + kRegistersOfTap, r.launch_registers);
+     }},
+};
+
+}  // namespace
+
+CudaGroupedTile cuda_grouped_tile(const Algorithm& a) {
+  return {.rows = a.subtile[0], .columns = a.subtile[1], .channels = a.tile[0], .pace = a.tile[1]};
+}
+
+const CudaConvPipeline& cuda_conv_grouped() {
+  static const CudaConvPipeline pipeline{kGroupedRules, grouped_resources, grouped_algorithms};
+  return pipeline;
+}
+
+}  // namespace tilesmith

@@ -95,6 +95,7 @@ enum class Pipeline : std::uint8_t {
   wavelet,
   depthwise,
   grouped,  ///< NVIDIA, convolution: groups of 4, 8 or 16 channels on tensor cores
+  halo,     ///< NVIDIA Hopper, convolution: pixels come to shared memory once for all taps
 };
 template <>
 struct EnumTable<Pipeline> {
@@ -137,7 +138,8 @@ struct EnumTable<Pipeline> {
                                                        {Pipeline::basic_async_v1, "basic_async_v1"},
                                                        {Pipeline::wavelet, "wavelet"},
                                                        {Pipeline::depthwise, "depthwise"},
-                                                       {Pipeline::grouped, "grouped"}});
+                                                       {Pipeline::grouped, "grouped"},
+                                                       {Pipeline::halo, "halo"}});
 };
 
 /// Whether the pipeline cuts the keys of a sequence into pieces.

@@ -49,6 +49,18 @@ RandomCall<Conv> random_wide_conv(std::uint64_t seed) {
     p.k = channels(draws[1]);
     call.numbers.layout = ConvLayout::channels_last;
     if (seed % 8 == 0) p.c = 64 * (p.groups = 2);
+    if (seed % 8 == 4) {  // groups of a few channels
+      p.c = p.k = 4 << seed / 8 % 3;
+      p.groups = 2 * (1 + static_cast<std::int64_t>(draws[2] * 12));
+    }
+    if (p.direction == ConvDirection::backward_weight && seed % 4 == 2) {  // filters of halo tiles
+      p.in_d = p.filter_d = p.stride_d = p.dilation_d = p.dilation_h = p.dilation_w = 1;
+      p.pad_d = p.pad_high_d = 0;
+      p.filter_h = p.filter_w = 3;
+      p.stride_h = p.stride_w = 1 + static_cast<std::int64_t>(seed / 12 % 2);
+      p.in_h = 3 + static_cast<std::int64_t>(draws[2] * 30);
+      p.in_w = 3 + static_cast<std::int64_t>(draws[3] * 30);
+    }
     if (p.data_type == DataType::fp32 && seed % 4 == 0) p.data_type = p.type_out = DataType::bf16;
   }
   return call;

@@ -28,5 +28,6 @@ struct CudaConvChoosing {
 [[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_warp_specialized();
 [[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_depthwise();
 [[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_grouped();
+[[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_halo();
 
 }  // namespace tilesmith

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -57,19 +58,25 @@ std::int64_t tiles_of(const KernelConfig& config, const ConvProblem& p, const Cu
   return ceil_div(phase.rows, std::int64_t{tile[0]}) * ceil_div(p.c, std::int64_t{tile[1]}) * p.groups;
 }
 
+/// Of a tile, or one of `splits` parts of it. The table's figures are of im2col copies; GEMM's model adds what it knows
+/// of others.
+double window_item_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
+                           std::int64_t steps, int splits) {
+  const double item = 1e-6 * (static_cast<double>(ceil_div(steps, std::int64_t{splits})) * row.step_us + row.end_us);
+  if (splits == 1) return item;
+  return item + 1e-6 * spec.gemm.join_us +
+         splits * static_cast<double>(cuda_conv_resources(config).part_bytes) / spec.gemm.join_bytes_per_second;
+}
+
 /// Of the block that has most to do. Blocks take tiles by turns, those of the phase with most taps first.
 double phases_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec, const ConvProblem& p) {
-  const KernelConfig gemm = gemm_of_window(config);
-  const std::int64_t places = cuda_gemm_places(gemm, spec);
-  CudaGemmShape shape = cuda_window_shape(p);
+  const std::int64_t places = cuda_gemm_places(gemm_of_window(config), spec);
   double seconds = 0;
   std::int64_t before = 0;
   for (const CudaConvPhase& phase : cuda_conv_phases(p)) {
-    shape.m = phase.rows;
-    shape.k = phase.steps * kStepChannels;
     const std::int64_t tiles = tiles_of(config, p, phase);
     const std::int64_t own = ceil_div(before + tiles, places) - ceil_div(before, places);
-    seconds += static_cast<double>(own) * cuda_gemm_item_seconds(gemm, &row, spec, shape, 1);
+    seconds += static_cast<double>(own) * window_item_seconds(config, row, spec, phase.steps, 1);
     before += tiles;
   }
   return seconds;
@@ -79,29 +86,30 @@ double window_seconds(const KernelConfig& config, const CudaGemmTile& row, const
                       const ConvProblem& problem) {
   const CudaGemmShape shape = cuda_window_shape(problem);
   const CudaGemmWork work = cuda_window_work(config, spec, problem);
-  const KernelConfig gemm = gemm_of_window(config);
+  const std::int64_t places = cuda_gemm_places(gemm_of_window(config), spec), steps = shape.k / kStepChannels;
   const auto columns = static_cast<double>(ceil_div(shape.n, std::int64_t{config.algorithm.tile[1]}));
   const double cut = shape.n % config.algorithm.tile[1] == 0 ? 1 : 1 + kCutCost / columns;
   const double memory = bytes_of(problem) / (spec.reference.bytes_per_second * spec.reference.reached_bandwidth);
   double seconds = 0;
   switch (problem.direction) {
     case ConvDirection::forward:
-      seconds = cut * static_cast<double>(ceil_div(work.items, cuda_gemm_places(gemm, spec))) *
-                cuda_gemm_item_seconds(gemm, &row, spec, shape, work.splits);
+      seconds = cut * static_cast<double>(ceil_div(work.items, places)) *
+                window_item_seconds(config, row, spec, steps, work.splits);
       break;
     case ConvDirection::backward_data:
       seconds = cut * phases_seconds(config, row, spec, problem);
       break;
     case ConvDirection::backward_weight: {  // blocks have equal shares of all tiles; a part is left, those of a tile read
-      const double parts = 2 + static_cast<double>(work.blocks) / static_cast<double>(work.items);
+      const double of_tile = static_cast<double>(work.blocks) / static_cast<double>(work.items);
+      const double parts = 2 + (of_tile <= TS_CONV_PART_GROUPS ? of_tile : TS_CONV_PART_GROUPS + of_tile / TS_CONV_PART_GROUPS);
       seconds = static_cast<double>(work.items) / static_cast<double>(work.blocks) *
-                    cuda_gemm_item_seconds(gemm, &row, spec, shape, 1) +
+                    window_item_seconds(config, row, spec, steps, 1) +
                 1e-6 * spec.gemm.join_us +
                 parts * static_cast<double>(cuda_conv_resources(config).part_bytes) / spec.gemm.join_bytes_per_second;
       break;
     }
   }
-  return 1e-6 * spec.reference.launch_us + std::max(seconds, memory);
+  return 1e-6 * spec.reference.launch_us + std::hypot(seconds, memory);  // neither hides the other whole
 }
 
 /// Backward data, one coordinate of a phase: pixels `first` + stride * j of x. Tap t meets them from pixel

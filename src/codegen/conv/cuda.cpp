@@ -89,6 +89,19 @@ Result<std::string_view> add_grouped(ConstantsTable& table, const KernelConfig& 
   return "cuda/conv/grouped/data.cuh";
 }
 
+/// The same of halo tiles.
+Result<std::string_view> add_halo(ConstantsTable& table, const KernelConfig& config) {
+  const CudaHaloTile tile = cuda_halo_tile(config.algorithm);
+  TS_TRY(add_of_gemm(table, std::get<ConvSignature>(config.signature)));
+  table.add("kRowMajorA", false);
+  table.add("kRowMajorB", true);
+  table.add("kTransposed", false);
+  table.add("kRows", tile.rows);
+  table.add("kStride", tile.stride);
+  table.add("kStages", config.algorithm.stages);
+  return "cuda/conv/halo/weight.cuh";
+}
+
 /// The same of Hopper's, whose table is GEMM's.
 Result<std::string_view> add_window(ConstantsTable& table, const KernelConfig& config) {
   const auto& s = std::get<ConvSignature>(config.signature);
@@ -119,6 +132,8 @@ Result<std::string_view> add_conv_constants(ConstantsTable& table, const KernelC
       return add_depthwise(table, config);
     case Pipeline::grouped:
       return add_grouped(table, config);
+    case Pipeline::halo:
+      return add_halo(table, config);
     default:
       return add_gather(table, config);
   }

@@ -89,6 +89,8 @@ const CudaConvPipeline* cuda_conv_pipeline(Pipeline pipeline) {
       return &cuda_conv_depthwise();
     case Pipeline::grouped:
       return &cuda_conv_grouped();
+    case Pipeline::halo:
+      return &cuda_conv_halo();
     default:
       return nullptr;
   }

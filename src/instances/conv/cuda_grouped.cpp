@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kRegistersOfGroupedSm = 65536;
 /// Of a thread beside its sums: places of pixels and what a tap needs. Found by compiling.
-constexpr int kRegistersOfTap = 112;
+constexpr int kRegistersOfTap = 80;
 
 constexpr std::array kGroupChannels{4, 8, 16};
 constexpr std::array kGroupedPaces{1, 2};
@@ -25,8 +25,9 @@ CudaConvResources grouped_resources(const KernelConfig& config) {
   r.blocks_per_sm = std::max<int>(config.algorithm.block_per_cu, 1);
   r.aligned = r.pairs = true;
   r.shared_bytes = TS_MMA_SM80_SHARED_BYTES;  // the most; a launch asks for what its problem needs
-  // A warp has two octets of a quarter of the results of four warps; groups of 4 have sums of their own in an octet.
-  r.accumulators = tile.rows * tile.columns / 4 * 8 * (tile.channels == 4 ? 2 : 1);
+  // Four warps share a block's octets, and all fours the results; groups of 4 have sums of their own in an octet.
+  const int fours = std::max(config.algorithm.wave[0] / 4, 1);
+  r.accumulators = tile.rows * tile.columns / 16 / fours * 8 * (tile.channels == 4 ? 2 : 1);
   if (r.threads > 0)
     r.launch_registers = std::min(255, kRegistersOfGroupedSm / (r.threads * r.blocks_per_sm) / 8 * 8);
   return r;
@@ -66,12 +67,12 @@ constexpr CudaConvRule kGroupedRules[] = {
        return fmt::format("{} of {}, {} dimensions, groups of {}, {} apart", name_of(s.signature().direction),
                           name_of(s.signature().data_type), s.signature().spatial_dims, t.channels, t.pace);
      }},
-    {"results_are_sixteens", "a block has a multiple of 4 warps, and a warp's results are a multiple of 16",
+    {"results_are_sixteens", "a block has a multiple of 4 warps, and a tile 16 results for each four, or a multiple",
      [](const CudaConvSubject& s) {
        const CudaGroupedTile t = cuda_grouped_tile(s.algorithm());
        const int warps = s.algorithm().wave[0];
        return warps >= 4 && warps <= 32 && warps % 4 == 0 && t.rows >= 1 && t.columns >= 1 &&
-              t.rows * t.columns % 4 == 0;
+              t.rows * t.columns % (16 * (warps / 4)) == 0;
      },
      [](const CudaConvSubject& s) {
        const CudaGroupedTile t = cuda_grouped_tile(s.algorithm());

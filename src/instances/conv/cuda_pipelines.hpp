@@ -25,5 +25,6 @@ struct CudaConvPipeline {
 [[nodiscard]] const CudaConvPipeline& cuda_conv_warp_specialized();
 [[nodiscard]] const CudaConvPipeline& cuda_conv_depthwise();
 [[nodiscard]] const CudaConvPipeline& cuda_conv_grouped();
+[[nodiscard]] const CudaConvPipeline& cuda_conv_halo();
 
 }  // namespace tilesmith

@@ -33,11 +33,17 @@ struct CudaDepthwiseTile {
 /// The numbers of taps for which there are kernels of so many rows, in rising order; longer filters go in parts.
 [[nodiscard]] std::span<const int> cuda_depthwise_taps(ConvDirection direction, int rows);
 
-/// A kernel for groups of a few channels: rows of a tile's results, and its columns for each warp; channels of a group,
-/// and pixels from one result of a row to the next.
+/// A kernel for groups of a few channels: rows and columns of a tile's results; channels of a group, and pixels from one
+/// result of a row to the next.
 struct CudaGroupedTile {
   int rows = 0, columns = 0, channels = 0, pace = 0;
 };
 [[nodiscard]] CudaGroupedTile cuda_grouped_tile(const Algorithm& algorithm);
+
+/// Backward weight by halo tiles: rows of a box of pixels, and the stride.
+struct CudaHaloTile {
+  int rows = 0, stride = 0;
+};
+[[nodiscard]] CudaHaloTile cuda_halo_tile(const Algorithm& algorithm);
 
 }  // namespace tilesmith

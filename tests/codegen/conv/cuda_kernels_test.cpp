@@ -27,11 +27,11 @@ CudaSpec chip_of(std::string_view arch) {
 Source checked_source(const KernelConfig& config, const CudaSpec& spec) {
   const CudaConvResources facts = cuda_conv_resources(config);
   Source source = generate(config, spec).value();
-  const std::string shared = config.algorithm.pipeline == Pipeline::mma_sm80           ? "ts::conv::kConvSharedBytes"
-                             : config.algorithm.pipeline == Pipeline::warp_specialized ? "ts::gemm::kSharedBytes"
-                                                                                       : "";
-  if (!shared.empty())
-    source.text += fmt::format("static_assert({} == {} && ts::gemm::kThreads == {});\n", shared, facts.shared_bytes,
+  const Pipeline pipeline = config.algorithm.pipeline;
+  const std::string own = pipeline == Pipeline::halo ? "ts::conv" : "ts::gemm";
+  const std::string shared = pipeline == Pipeline::mma_sm80 ? "ts::conv::kConvSharedBytes" : own + "::kSharedBytes";
+  if (pipeline != Pipeline::depthwise && pipeline != Pipeline::grouped)
+    source.text += fmt::format("static_assert({} == {} && {}::kThreads == {});\n", shared, facts.shared_bytes, own,
                                facts.threads);
   return source;
 }

@@ -141,7 +141,13 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("results_are_sixteens", grouped, [](S&, A& a) { a.wave[0] = 6; });
   expect("fields_belong_to_pipeline", grouped, [](S&, A& a) { a.split_k = true; });
   expect("registers_hold_sums", grouped, [](S&, A& a) { a.block_per_cu = 8; });
-  for (const KernelConfig& config : {gather, window, depthwise, grouped})
+  const KernelConfig halo = listed_conv(Pipeline::halo, DataType::bf16, ConvDirection::backward_weight);
+  expect("filters_are_3x3", halo, [](S& s, A&) { s.spatial_dims = 3; });
+  expect("filters_are_3x3", halo, [](S&, A& a) { a.tile[1] = 3; });
+  expect("boxes_are_sixteens", halo, [](S&, A& a) { a.tile[0] = 7; });
+  expect("fields_belong_to_pipeline", halo, [](S&, A& a) { a.block_per_cu = 2; });
+  expect("shared_memory_fits", halo, [](S&, A& a) { a.stages = 60; });
+  for (const KernelConfig& config : {gather, window, depthwise, grouped, halo})
     for (const RuleVerdict& verdict : cuda_conv_verdicts({config, conv_arch("sm_90a")}))
       EXPECT_TRUE(seen.contains(std::string(verdict.rule))) << verdict.rule;
   EXPECT_EQ(refusing(window, "sm_80"), "chip_offers_pipeline") << "wgmma is Hopper's";

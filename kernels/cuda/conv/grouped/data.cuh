@@ -11,7 +11,7 @@
 //   kDirection                TS_CONV_FORWARD or TS_CONV_BACKWARD_DATA
 //   kTypeA, kTypeB            of x (backward data: of y) and of w: bf16 or f16; kTypeD: of the result
 //   kChannels                 of x and of y in a group: 4, 8 or 16
-//   kRows, kColumns           a tile has kRows rows of kWarps * kColumns results, a multiple of 16 in all
+//   kRows, kColumns           results of a tile: 16 for each four warps, or a multiple
 //   kPace                     as of conv/depthwise/data.cuh
 //   kWarps, kStages, kBlocksPerSm; kWarps a multiple of 4
 //   kPairs (bool), true; kEpilogueLength, kEpilogue[], kEpilogueTypes[] and what else gemm's files ask for
@@ -31,8 +31,7 @@ namespace ts::conv {
 
 constexpr int kLanes = 32;                       // of two channels each
 constexpr int kPairsOfOctets = 4;                // of a block
-constexpr int kTileColumns = cfg::kWarps * cfg::kColumns;
-constexpr int kResults = cfg::kRows * kTileColumns;
+constexpr int kResults = cfg::kRows * cfg::kColumns;
 constexpr int kTeams = cfg::kWarps / kPairsOfOctets;  // of warps that share a tile's results
 constexpr int kSixteens = kResults / 16 / kTeams;     // of results, of a warp
 constexpr int kSets = cfg::kChannels == 4 ? 2 : 1;    // of sums of an octet
@@ -123,7 +122,7 @@ struct GroupedData {
 #pragma unroll
     for (int m = 0; m < kSixteens; ++m) {
       const int result = (team() * kSixteens + m) * 16 + matrix % 2 * 8 + lane() % 8;
-      pixel[m] = result / kTileColumns * s.row_pace * s.columns + result % kTileColumns * cfg::kPace;
+      pixel[m] = result / cfg::kColumns * s.row_pace * s.columns + result % cfg::kColumns * cfg::kPace;
     }
     const unsigned char* const own = weights() + (pair() * 32 + lane()) * 4 * kWeightWords;
     const bool first_of_four = (lane() & 3) < 2;
@@ -168,19 +167,16 @@ struct GroupedData {
     const TsConvStrides& strides = out_strides();
     const int set = kSets == 2 ? (lane() & 3) / 2 : 0;
     const int channel = first_channel + 16 * pair() + 2 * (lane() & 3);
+    const i64 first = s.image * strides.batch + s.at[0] * strides.spatial[0] + s.at[1] * strides.spatial[1] +
+                      s.at[2] * strides.spatial[2];
+    const i64 row_step = s.apart[1] * strides.spatial[1], column_step = s.apart[2] * strides.spatial[2];
 #pragma unroll
     for (int m = 0; m < kSixteens; ++m) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const int result = (team() * kSixteens + m) * 16 + 8 * r + lane() / 4;
-        const int row = result / kTileColumns, column = result % kTileColumns;
+        const int row = result / cfg::kColumns, column = result % cfg::kColumns;
         const bool there = row < s.results_h && column < s.results_w;
-        const ResultPlace place{0,
-                                channel,
-                                there ? 1 : 0,
-                                all_channels(),
-                                s.image,
-                                {s.at[0], s.at[1] + row * s.apart[1], s.at[2] + column * s.apart[2]}};
         float v[8] = {};
 #pragma unroll
         for (int o = 0; o < 2; ++o) {
@@ -190,10 +186,18 @@ struct GroupedData {
             v[4 * o + e] = kSets == 2 && set == 1 ? sums[m][o][kSets - 1][2 * r + e] : value;
           }
         }
-        Operands<0, 16> operands;
-        operands.load(args, place);
-        operands.apply(args, place, v, {});
-        store(static_cast<char*>(args.out), place.offset(strides), channel, there, v);
+        if constexpr (cfg::kEpilogueLength > 0) {
+          const ResultPlace place{0,
+                                  channel,
+                                  there ? 1 : 0,
+                                  all_channels(),
+                                  s.image,
+                                  {s.at[0], s.at[1] + row * s.apart[1], s.at[2] + column * s.apart[2]}};
+          Operands<0, 16> operands;
+          operands.load(args, place);
+          operands.apply(args, place, v, {});
+        }
+        store(static_cast<char*>(args.out), first + row * row_step + column * column_step, channel, there, v);
       }
     }
   }
@@ -257,6 +261,8 @@ extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, ts::cfg::kBlock
   constexpr int kWidth = 2 * ts::conv::kLanes;
   const int channels = static_cast<int>(args.groups) * ts::cfg::kChannels, blocks = ts::ceil_div(channels, kWidth);
   const int part = static_cast<int>(blockIdx.x) / blocks, block = static_cast<int>(blockIdx.x) - part * blocks;
-  const ts::conv::GroupedData kernel{args, ts::conv::Shape(args), block * kWidth, dynamic_shared};
+  ts::conv::Shape shape(args);
+  shape.strips = 1;  // a tile's columns are those of all warps
+  const ts::conv::GroupedData kernel{args, shape, block * kWidth, dynamic_shared};
   kernel.run(part);
 }

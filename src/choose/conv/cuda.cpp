@@ -55,9 +55,9 @@ double tiles_seconds(const CudaSpec& spec, const CudaGemmShape& shape, const Ker
          cuda_gemm_item_seconds(config, row, spec, shape, work.splits);
 }
 
-/// GEMM's model takes the longer of memory's time and that of the tiles, and the pixels of a batch are often so many that
-/// memory decides for most tiles alike. Of those the one whose tiles take least goes first. (1x1 64-256 on 56x56, H100:
-/// 115 us in tiles of 128 x 112, which cut n, and 94 to 101 in tiles of 64 x 128 and 128 x 256.)
+/// GEMM's model takes the longer of memory's time and that of the tiles, and the pixels of a batch are often so many
+/// that memory decides for most tiles alike. Of those the one whose tiles take least goes first. (1x1 64-256 on 56x56,
+/// H100: 115 us in tiles of 128 x 112, which cut n, and 94 to 101 in tiles of 64 x 128 and 128 x 256.)
 void put_least_work_first(const CudaSpec& spec, const GemmProblem& problem, std::vector<Candidate>& candidates) {
   constexpr double kAlike = 1.001;
   const CudaGemmShape shape = cuda_gemm_shape(problem);

@@ -14,8 +14,8 @@ namespace tilesmith {
 namespace {
 
 constexpr std::int64_t kChannelsOfBlock = 64, kBytesOfPixel = 128;
-constexpr std::int64_t kPlanBytes = 32 * 104;           // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
-constexpr std::int64_t kMostGroupedTiles = 1 << 30;     // a kernel counts runs and blocks in 32 bits
+constexpr std::int64_t kPlanBytes = 32 * 104;        // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
+constexpr std::int64_t kMostGroupedTiles = 1 << 30;  // a kernel counts runs and blocks in 32 bits
 
 std::int64_t grouped_shared_bytes(const KernelConfig& config, const ConvProblem& p, std::int64_t stage_bytes) {
   const std::int64_t tap_bytes = cuda_grouped_tile(config.algorithm).channels == 8 ? 1024 : 2048;
@@ -25,8 +25,7 @@ std::int64_t grouped_shared_bytes(const KernelConfig& config, const ConvProblem&
 std::int64_t grouped_stage_bytes(const KernelConfig& config, const ConvProblem& p) {
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
   const CudaConvAxis rows = cuda_conv_axis(p, 1), columns = cuda_conv_axis(p, 2);
-  return ((tile.rows - 1) * rows.pace + rows.taps) *
-         ((tile.columns - 1) * tile.pace + columns.taps) * kBytesOfPixel;
+  return ((tile.rows - 1) * rows.pace + rows.taps) * ((tile.columns - 1) * tile.pace + columns.taps) * kBytesOfPixel;
 }
 
 std::optional<std::string> grouped_unsuited(const KernelConfig& config, const ConvProblem& p) {
@@ -82,12 +81,13 @@ CudaGroupedWork cuda_grouped_work(const KernelConfig& config, const CudaSpec& sp
   const double filled = static_cast<double>(ceil_div(blocks, places) * places) / static_cast<double>(blocks) *
                         static_cast<double>(ceil_div(w.tiles, w.runs) * w.runs) /
                         static_cast<double>(std::max<std::int64_t>(w.tiles, 1));
-  // Of a warp: a tap's address, load and products for sixteen pixels; the end of a tile; a dozen for 16 bytes copied.
+  // Of a warp: a tap's address, load and products for sixteen pixels; the end of a tile; a dozen for 16 bytes copied;
+  // and what it waits for copies and for the others, in instructions. Fitted on an H100.
   const double sixteens = tile.rows * tile.columns / 4.0 / warps;
   const double instructions = sixteens * (static_cast<double>(taps) * (tile.channels == 4 ? 14 : 8) + 60) +
-                              12.0 * static_cast<double>(w.stage_bytes) / 16 / facts.threads;
-  // Warps' instructions that an SM issues in a cycle: few warps wait for each result. Measured on an H100.
-  constexpr double kClock = 1.7e9, kOfWarp = 0.09, kMostIssued = 2.4;
+                              12.0 * static_cast<double>(w.stage_bytes) / 16 / facts.threads + 1500;
+  // Warps' instructions that an SM issues in a cycle.
+  constexpr double kClock = 1.7e9, kOfWarp = 0.29, kMostIssued = 4.6;
   const double issued = std::min(kOfWarp * static_cast<double>(resident) * warps, kMostIssued);
   const double steps = static_cast<double>(w.tiles * w.units) * w.depth_steps;
   const double compute = steps * instructions * warps / issued / kClock / spec.reference.sms * filled;

@@ -35,13 +35,15 @@ double halo_seconds(const KernelConfig& config, const CudaGemmTile& row, const C
   const CudaHaloTile tile = cuda_halo_tile(config.algorithm);
   const std::int64_t boxes = ceil_div(p.batch * work.boxes_h * work.boxes_w, work.splits);
   const double rounds = static_cast<double>(ceil_div(work.items(), std::int64_t{spec.reference.sms}));
-  // A step is of 16 pixels.
-  const double item = 1e-6 * (static_cast<double>(boxes * tile.rows) / 2 * row.step_us * (tile.stride == 2 ? 1.15 : 1) +
-                              row.end_us);
+  // A step is of 16 pixels. With few stages it waits for the next box; with a stride of 2 four times as many pixels
+  // come.
+  const int stages = config.algorithm.stages;
+  const double waits = (stages >= 4 ? 1 : stages == 3 ? 1.1 : 1.9) * (tile.stride == 2 ? 1.1 : 1);
+  const double item = 1e-6 * (static_cast<double>(boxes * tile.rows) / 2 * row.step_us * waits + row.end_us);
   const double memory = bytes_of(p) / (spec.reference.bytes_per_second * spec.reference.reached_bandwidth);
-  // Parts stay in the L2 cache, which is written and read at about the rate of memory.
-  const double parts = 2 * static_cast<double>(work.items() * cuda_conv_resources(config).part_bytes) /
-                       spec.reference.bytes_per_second;
+  // Parts stay in the L2 cache.
+  const double parts =
+      static_cast<double>(work.items() * cuda_conv_resources(config).part_bytes) / spec.reference.bytes_per_second;
   return std::max(rounds * item, memory) + parts + 2e-6 * spec.reference.launch_us;
 }
 

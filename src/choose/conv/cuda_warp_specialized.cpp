@@ -99,9 +99,11 @@ double window_seconds(const KernelConfig& config, const CudaGemmTile& row, const
     case ConvDirection::backward_data:
       seconds = cut * phases_seconds(config, row, spec, problem);
       break;
-    case ConvDirection::backward_weight: {  // blocks have equal shares of all tiles; a part is left, those of a tile read
+    case ConvDirection::backward_weight: {  // blocks have equal shares of all tiles; a part is left, those of a tile
+                                            // read
       const double of_tile = static_cast<double>(work.blocks) / static_cast<double>(work.items);
-      const double parts = 2 + (of_tile <= TS_CONV_PART_GROUPS ? of_tile : TS_CONV_PART_GROUPS + of_tile / TS_CONV_PART_GROUPS);
+      const double parts =
+          2 + (of_tile <= TS_CONV_PART_GROUPS ? of_tile : TS_CONV_PART_GROUPS + of_tile / TS_CONV_PART_GROUPS);
       seconds = static_cast<double>(work.items) / static_cast<double>(work.blocks) *
                     window_item_seconds(config, row, spec, steps, 1) +
                 1e-6 * spec.gemm.join_us +
@@ -200,8 +202,8 @@ CudaGemmWork cuda_window_work(const KernelConfig& config, const CudaSpec& spec, 
     const std::int64_t steps = shape.k / kStepChannels;
     work.blocks = std::min(places, std::max(work.items * steps / kFewestSteps, std::min(work.items, places)));
     work.places = 2 * work.blocks;
-    work.counters = std::min(2 * work.blocks, work.items) * cuda_gemm_resources(gemm).counters *
-                    (1 + TS_CONV_PART_GROUPS);
+    work.counters =
+        std::min(2 * work.blocks, work.items) * cuda_gemm_resources(gemm).counters * (1 + TS_CONV_PART_GROUPS);
   }
   return work;
 }

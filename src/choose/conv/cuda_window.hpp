@@ -30,12 +30,12 @@ struct CudaConvWindow {
 
 /// A phase of backward data: pixels of x whose coordinates leave the same remainders by the strides.
 struct CudaConvPhase {
-  std::array<CudaConvWindow, 3> windows;                     ///< outer to inner
-  std::array<std::int64_t, 3> first{};                       ///< the first of the pixels
-  std::array<std::int64_t, 3> filter_tap{}, filter_step{};   ///< the first of the filter's taps; from one to the next
-  std::int64_t taps = 0;                                     ///< that meet each pixel; 0: the result is zeros
-  std::int64_t rows = 0;                                     ///< pixels in all images
-  std::int64_t steps = 0;                                    ///< of 64 channels of a tap, at least 1
+  std::array<CudaConvWindow, 3> windows;                    ///< outer to inner
+  std::array<std::int64_t, 3> first{};                      ///< the first of the pixels
+  std::array<std::int64_t, 3> filter_tap{}, filter_step{};  ///< the first of the filter's taps; from one to the next
+  std::int64_t taps = 0;                                    ///< that meet each pixel; 0: the result is zeros
+  std::int64_t rows = 0;                                    ///< pixels in all images
+  std::int64_t steps = 0;                                   ///< of 64 channels of a tap, at least 1
 };
 /// Those with most taps first.
 [[nodiscard]] std::vector<CudaConvPhase> cuda_conv_phases(const ConvProblem& problem);

@@ -107,9 +107,9 @@ Result<std::string_view> add_window(ConstantsTable& table, const KernelConfig& c
   const auto& s = std::get<ConvSignature>(config.signature);
   // A walk over parts of the sum beside a place and a tap in three dimensions takes more than the 40 of GEMM's
   // producer: 8 to 24 bytes were spilled (ptxas 13.0). The tiles that split leave consumers 64 sums of 224 registers.
-  const int least = s.direction == ConvDirection::backward_weight                                      ? 72
+  const int least = s.direction == ConvDirection::backward_weight                             ? 72
                     : s.direction == ConvDirection::backward_data || config.algorithm.split_k ? 56
-                                                                                               : 0;
+                                                                                              : 0;
   TS_TRY(add_cuda_gemm_constants(table, gemm_of_window(config), least));
   table.add("kSpatial", s.spatial_dims);
   switch (s.direction) {

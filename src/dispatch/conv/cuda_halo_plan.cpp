@@ -50,11 +50,10 @@ Status CudaHaloPlan::encode_maps(const ConvArguments& a, TsCudaConvHaloMaps& map
     // A box that steps over pixels is as long as from its first to its last.
     const auto box = [&](int pixels) { return static_cast<std::uint32_t>((pixels - 1) * step + 1); };
     const auto every = static_cast<std::uint32_t>(step);
-    const TensorMapDimension dimensions[] = {
-        {static_cast<std::uint64_t>(all), 0, 64},
-        {static_cast<std::uint64_t>(size[2]), bytes(pixel), box(columns), every},
-        {static_cast<std::uint64_t>(size[1]), bytes(row), box(rows), every},
-        {static_cast<std::uint64_t>(p.batch), bytes(image), 1}};
+    const TensorMapDimension dimensions[] = {{static_cast<std::uint64_t>(all), 0, 64},
+                                             {static_cast<std::uint64_t>(size[2]), bytes(pixel), box(columns), every},
+                                             {static_cast<std::uint64_t>(size[1]), bytes(row), box(rows), every},
+                                             {static_cast<std::uint64_t>(p.batch), bytes(image), 1}};
     return encode_tensor_map(steps_.context(), {.element = TensorMapElement::u16}, data, dimensions, map);
   };
   const int border = tile_.stride == 1 ? 2 : 1;

@@ -212,8 +212,8 @@ Status CudaWindowPlan::encode_weight(const ConvArguments& a, TsCudaGemmMaps& map
       {static_cast<std::uint64_t>(pixels_of_y(p)), bytes(y.leading), kStepOfWindow},
       {static_cast<std::uint64_t>(p.groups), p.groups > 1 ? bytes(y.batch) : std::uint64_t{16}, 1}};
   TS_TRY(encode_tensor_map(steps_.context(), kOperandFormat, a.y, channels_of_y, maps.a));
-  TS_TRY(encode_image(a.x, a.x_strides, p.c, cuda_conv_windows(p), kOperandFormat, kStepOfWindow, kStepOfWindow,
-                      maps.b));
+  TS_TRY(
+      encode_image(a.x, a.x_strides, p.c, cuda_conv_windows(p), kOperandFormat, kStepOfWindow, kStepOfWindow, maps.b));
   return encode_filters(a.out, a.w_strides, format_of_slab(), channels_of_slab(),
                         static_cast<std::uint32_t>(facts_.box_rows), maps.d);
 }

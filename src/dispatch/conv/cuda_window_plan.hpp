@@ -51,7 +51,7 @@ class CudaWindowPlan final : public ConvPlan {
   CudaGemmResources facts_;
   CudaSplitMemory* split_memory_;
   CudaSplitMemory::Size split_size_;
-  GemmProblem product_;  ///< of places by channels of the result
+  GemmProblem product_;                ///< of places by channels of the result
   std::vector<CudaConvPhase> phases_;  ///< of backward data
   int spatial_dims_;
   int splits_ = 1;

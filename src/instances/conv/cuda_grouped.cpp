@@ -13,10 +13,16 @@ namespace {
 
 constexpr int kRegistersOfGroupedSm = 65536;
 /// Of a thread beside its sums: places of pixels and what a tap needs. Found by compiling.
-constexpr int kRegistersOfTap = 80;
+constexpr int kRegistersOfTap = 60, kRegistersOfSixteen = 8;
 
 constexpr std::array kGroupChannels{4, 8, 16};
 constexpr std::array kGroupedPaces{1, 2};
+
+/// Four warps share a block's octets, and all fours the tile's results.
+int sixteens_of_warp(const Algorithm& a) {
+  const CudaGroupedTile tile = cuda_grouped_tile(a);
+  return tile.rows * tile.columns / 16 / std::max(a.wave[0] / 4, 1);
+}
 
 CudaConvResources grouped_resources(const KernelConfig& config) {
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
@@ -25,12 +31,15 @@ CudaConvResources grouped_resources(const KernelConfig& config) {
   r.blocks_per_sm = std::max<int>(config.algorithm.block_per_cu, 1);
   r.aligned = r.pairs = true;
   r.shared_bytes = TS_MMA_SM80_SHARED_BYTES;  // the most; a launch asks for what its problem needs
-  // Four warps share a block's octets, and all fours the results; groups of 4 have sums of their own in an octet.
-  const int fours = std::max(config.algorithm.wave[0] / 4, 1);
-  r.accumulators = tile.rows * tile.columns / 16 / fours * 8 * (tile.channels == 4 ? 2 : 1);
-  if (r.threads > 0)
-    r.launch_registers = std::min(255, kRegistersOfGroupedSm / (r.threads * r.blocks_per_sm) / 8 * 8);
+  // Groups of 4 have sums of their own in an octet.
+  r.accumulators = sixteens_of_warp(config.algorithm) * 8 * (tile.channels == 4 ? 2 : 1);
+  if (r.threads > 0) r.launch_registers = std::min(255, kRegistersOfGroupedSm / (r.threads * r.blocks_per_sm) / 8 * 8);
   return r;
+}
+
+int grouped_registers(const KernelConfig& config) {
+  return grouped_resources(config).accumulators + kRegistersOfTap +
+         kRegistersOfSixteen * sixteens_of_warp(config.algorithm);
 }
 
 std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemmTile& row) {
@@ -96,11 +105,11 @@ constexpr CudaConvRule kGroupedRules[] = {
     {"registers_hold_sums", "sums, and the places of a warp's pixels, stay in registers",
      [](const CudaConvSubject& s) {
        const CudaConvResources r = grouped_resources(s.config);
-       return r.accumulators + kRegistersOfTap <= r.launch_registers;
+       return grouped_registers(s.config) <= r.launch_registers;
      },
      [](const CudaConvSubject& s) {
        const CudaConvResources r = grouped_resources(s.config);
-       return fmt::format("about {} of {}", r.accumulators + kRegistersOfTap, r.launch_registers);
+       return fmt::format("about {} of {}", grouped_registers(s.config), r.launch_registers);
      }},
 };
 

@@ -33,8 +33,8 @@ struct CudaDepthwiseTile {
 /// The numbers of taps for which there are kernels of so many rows, in rising order; longer filters go in parts.
 [[nodiscard]] std::span<const int> cuda_depthwise_taps(ConvDirection direction, int rows);
 
-/// A kernel for groups of a few channels: rows and columns of a tile's results; channels of a group, and pixels from one
-/// result of a row to the next.
+/// A kernel for groups of a few channels: rows and columns of a tile's results; channels of a group, and pixels from
+/// one result of a row to the next.
 struct CudaGroupedTile {
   int rows = 0, columns = 0, channels = 0, pace = 0;
 };

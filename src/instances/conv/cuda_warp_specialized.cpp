@@ -73,18 +73,19 @@ constexpr CudaConvRule kWindowRules[] = {
      "tiles lie as they are",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
-       const bool blocks = s.signature().direction != ConvDirection::backward_weight ||
-                           (a.tile[0] % 64 == 0 && a.tile[1] % 64 == 0);
+       const bool blocks =
+           s.signature().direction != ConvDirection::backward_weight || (a.tile[0] % 64 == 0 && a.tile[1] % 64 == 0);
        return a.tile[2] == 64 && blocks && a.cluster[0] == 1 && a.cluster[1] == 1 && !a.transpose_c &&
               !a.split_k_atomic;
      },
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
-       return fmt::format("tile {}x{}x{}, cluster {}x{}, transpose_c {}", a.tile[0], a.tile[1], a.tile[2],
-                          a.cluster[0], a.cluster[1], a.transpose_c);
+       return fmt::format("tile {}x{}x{}, cluster {}x{}, transpose_c {}", a.tile[0], a.tile[1], a.tile[2], a.cluster[0],
+                          a.cluster[1], a.transpose_c);
      }},
     {"gradients_leave_as_boxes",
-     "gradients are written 16 bytes at a time; blocks share the tiles of backward weight (stream_k), and a sum is split "
+     "gradients are written 16 bytes at a time; blocks share the tiles of backward weight (stream_k), and a sum is "
+     "split "
      "forward alone",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();

@@ -113,7 +113,12 @@ TEST(CudaConvChoice, ObstaclesAreNamed) {
   named([](ConvProblem& q) { q.batch = 0; }, "no images");
   named([](ConvProblem& q) { q.stride_w = 7; }, "phases");
   named([](ConvProblem& q) { q.stride_w = 2, q.epilogue = {EpilogueOp::add}; }, "phases");
-  named([](ConvProblem& q) { q.dilation_w = 40000; q.pad_w = q.pad_high_w = 40000; }, "windows");
+  named(
+      [](ConvProblem& q) {
+        q.dilation_w = 40000;
+        q.pad_w = q.pad_high_w = 40000;
+      },
+      "windows");
 }
 
 // Weights of depthwise layers whose stride makes tiles large are not left to the general template.

@@ -31,8 +31,8 @@ Source checked_source(const KernelConfig& config, const CudaSpec& spec) {
   const std::string own = pipeline == Pipeline::halo ? "ts::conv" : "ts::gemm";
   const std::string shared = pipeline == Pipeline::mma_sm80 ? "ts::conv::kConvSharedBytes" : own + "::kSharedBytes";
   if (pipeline != Pipeline::depthwise && pipeline != Pipeline::grouped)
-    source.text += fmt::format("static_assert({} == {} && {}::kThreads == {});\n", shared, facts.shared_bytes, own,
-                               facts.threads);
+    source.text +=
+        fmt::format("static_assert({} == {} && {}::kThreads == {});\n", shared, facts.shared_bytes, own, facts.threads);
   return source;
 }
 

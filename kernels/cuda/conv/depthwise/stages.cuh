@@ -31,26 +31,34 @@ TS_DEVICE void copy_tile(u32 to, const Shape& shape, const Pixels& pixels, int i
   const int chunks = shape.pixel_bytes / 16, thread = static_cast<int>(threadIdx.x);
   const int chunk = thread & (chunks - 1), first = thread / chunks, together = kThreads / chunks;
   const bool wanted = chunk * (16 / kElementBytes) < pixels.channels;
-  const char* const base = pixels.base + (image * pixels.strides.batch + slice * pixels.strides.spatial[0]) *
-                                             kElementBytes + chunk * 16;
   const i64 row_bytes = pixels.strides.spatial[1] * kElementBytes, column_bytes = pixels.strides.spatial[2] * kElementBytes;
   int h = first / columns, w = first - h * columns;
+  int at_h = row + h * row_hop, at_w = column + w * column_hop;
+  const u32 end_h = imax(imin(pixels.size_h, row + rows_met * row_hop), 0);
+  const u32 end_w = imax(imin(pixels.size_w, column + columns_met * column_hop), 0);
+  // From one of the thread's pixels to the next, and what it is too far where a row ends between.
   const int h_step = together / columns, w_step = together - h_step * columns;
+  const i64 apart = h_step * row_hop * row_bytes + w_step * column_hop * column_bytes;
+  const i64 back = row_hop * row_bytes - columns * column_hop * column_bytes;
+  const char* from = pixels.base + (image * pixels.strides.batch + slice * pixels.strides.spatial[0]) * kElementBytes +
+                     chunk * 16 + at_h * row_bytes + at_w * column_bytes;
   // Swizzled: from one of its pixels to the next a thread passes over a multiple of 8.
   static_assert(!kSwizzled || kThreads % 64 == 0);
   to += first * shape.pixel_bytes + (kSwizzled ? chunk ^ (first & 7) : chunk) * 16;
   while (h < rows) {
-    const int at_h = row + h * row_hop, at_w = column + w * column_hop;
-    const bool there = wanted && h < rows_met && w < columns_met &&
-                       static_cast<u32>(at_h) < static_cast<u32>(pixels.size_h) &&
-                       static_cast<u32>(at_w) < static_cast<u32>(pixels.size_w);
-    copy_async(to, there ? base + at_h * row_bytes + at_w * column_bytes : pixels.base, there);
+    copy_async(to, from, wanted && static_cast<u32>(at_h) < end_h && static_cast<u32>(at_w) < end_w);
     to += together * shape.pixel_bytes;
+    from += apart;
     h += h_step;
+    at_h += h_step * row_hop;
     w += w_step;
+    at_w += w_step * column_hop;
     if (w >= columns) {
       w -= columns;
+      at_w -= columns * column_hop;
       ++h;
+      at_h += row_hop;
+      from += back;
     }
   }
 }

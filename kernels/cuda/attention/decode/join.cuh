@@ -32,6 +32,29 @@ struct Joined {
 #pragma unroll
     for (int i = 0; i < kColumns; ++i) o[i] = __fmaf_rn(o[i], own, __fmul_rn(values[i], weight));
   }
+
+  // Adds the first `count` of some, in ascending order. All are brought to one base first, so that no weight waits for
+  // the one before.
+  template <int kParts>
+  TS_DEVICE void add_all(const State (&others)[kParts], const float (&values)[kParts][kColumns], int count) {
+    float base = state.base;
+#pragma unroll
+    for (int i = 0; i < kParts; ++i)
+      if (i < count && others[i].sum != 0.0f) base = max_nan(base, others[i].base);
+    const float own = state.sum == 0.0f ? 0.0f : exp2_approx(state.base - base);
+    state.base = base;
+    state.sum = __fmul_rn(state.sum, own);
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) o[c] = __fmul_rn(o[c], own);
+#pragma unroll
+    for (int i = 0; i < kParts; ++i) {
+      if (i >= count || others[i].sum == 0.0f) continue;
+      const float weight = exp2_approx(others[i].base - base);
+      state.sum = __fmaf_rn(others[i].sum, weight, state.sum);
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) o[c] = __fmaf_rn(values[i][c], weight, o[c]);
+    }
+  }
 };
 
 TS_DEVICE void load_floats(float (&r)[4], u32 shared) {

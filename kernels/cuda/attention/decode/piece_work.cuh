@@ -170,9 +170,7 @@ struct PieceWork {
 #pragma unroll
         for (int j = 0; j < kQuartersTogether; ++j) load_part(values[i] + 4 * j, from + column(j));
       }
-#pragma unroll
-      for (int i = 0; i < kPartsTogether; ++i)
-        if (part + i < count) joined.add(states[i], values[i]);
+      joined.add_all(states, values, count - part);
     }
 #pragma unroll
     for (int j = 0; j < kQuartersTogether; ++j)

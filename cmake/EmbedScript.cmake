@@ -15,7 +15,9 @@ foreach(file ${FILES})
   if(length EQUAL 0)
     set(literals "\"\"")
   endif()
-  string(APPEND entries "    {\"${file}\", ${literals}},\n")
+  # With the length that a literal has: counting the characters of all files would go beyond what a compiler computes in a constant expression.
+  string(STRIP "${literals}" literals)
+  string(APPEND entries "    {\"${file}\", ${literals}sv},\n")
 endforeach()
 file(WRITE ${OUTPUT} "// Generated from the files it names; edit those.
 #include \"base/embedded.hpp\"
@@ -23,6 +25,7 @@ file(WRITE ${OUTPUT} "// Generated from the files it names; edit those.
 namespace tilesmith {
 std::span<const EmbeddedFile> embedded_${NAME}();
 std::span<const EmbeddedFile> embedded_${NAME}() {
+  using namespace std::string_view_literals;
   static constexpr EmbeddedFile kFiles[] = {
 ${entries}  };
   return kFiles;

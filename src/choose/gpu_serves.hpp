@@ -28,9 +28,10 @@ template <class Subject, class Spec>
                 fmt::format("a name that begins with {}", name_of(operation)));
   const Subject subject{config, spec};
   if (const auto* rule = first_refusal(rules, subject))
-    return fail(ErrorCode::unsupported,
-                fmt::format("kernel {} is refused: rule {}: {}", native_name(config), rule->name, rule->figures(subject)),
-                std::string(rule->about));
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("kernel {} is refused: rule {}: {}", native_name(config), rule->name, rule->figures(subject)),
+        std::string(rule->about));
   return {};
 }
 

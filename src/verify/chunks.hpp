@@ -16,9 +16,8 @@ template <class Of>
 [[nodiscard]] auto of_chunks(std::size_t count, Of of, unsigned threads = 0) {
   constexpr std::size_t kChunk = std::size_t{1} << 15;
   std::vector<std::invoke_result_t<Of&, std::size_t, std::size_t>> results((count + kChunk - 1) / kChunk);
-  parallel_for(results.size(), threads, [&](std::size_t chunk) {
-    results[chunk] = of(chunk * kChunk, std::min(count, (chunk + 1) * kChunk));
-  });
+  parallel_for(results.size(), threads,
+               [&](std::size_t chunk) { results[chunk] = of(chunk * kChunk, std::min(count, (chunk + 1) * kChunk)); });
   return results;
 }
 

@@ -44,6 +44,18 @@ TEST(Race, FindsAClearlyFasterCandidate) {
   EXPECT_TRUE(race.block(1, 0).empty()) << "twice the time is no finalist";
 }
 
+TEST(Race, WhatWasNotBetterOnceIsNotTimedAgain) {
+  SimulatedDevice device{.seconds = {1.0, 1.04, 0.7, 1.0}};
+  const Race race = raced(device, {.incumbent = 0, .cuts = {2}});
+  EXPECT_EQ(race.winner(), 2u);
+  for (const std::size_t loser : {1u, 3u}) {
+    EXPECT_EQ(race.block(loser, 0).size(), 8u);
+    EXPECT_TRUE(race.block(loser, 1).empty());
+  }
+  SimulatedDevice same{.seconds = std::vector<double>(3, 1.0)};
+  EXPECT_TRUE(raced(same, {.incumbent = 1}).block(1, 1).empty()) << "nobody is left for a second block";
+}
+
 TEST(Race, ATieKeepsTheIncumbentWhateverItsPlace) {
   for (std::size_t incumbent = 0; incumbent < 6; ++incumbent) {
     SimulatedDevice device{.seconds = std::vector<double>(6, 1e-5), .noise = 0.03};

@@ -56,9 +56,8 @@ class Block {
       for (std::int64_t r = 0; r < rows_; ++r)
         for (std::int64_t p = 0; p < depth; ++p)
           put(left, left_size, r * kDepth + p, t_.value_of_a(b_, i0_ + r, p0 + p));
-      for (std::int64_t p = 0; p < depth; ++p)
-        for (std::int64_t c = 0; c < columns_; ++c)
-          put(right, right_size, p * width_ + c, t_.value_of_b(b_, p0 + p, j0_ + c));
+      t_.read_b(b_, p0, depth, j0_, columns_, right.data(), width_);
+      std::ranges::transform(right, right_size.begin(), [](double x) { return std::abs(x); });
       multiply_add64(left.data(), kDepth, right.data(), sums_.data(), depth, width_);
       multiply_add64(left_size.data(), kDepth, right_size.data(), sizes_.data(), depth, width_);
     }

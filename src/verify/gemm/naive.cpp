@@ -10,7 +10,8 @@
 namespace tilesmith {
 namespace {
 
-constexpr std::int64_t kTaskRows = 32;  // of a task: enough to share the conversion of B
+constexpr std::int64_t kPanelDepth = 16;  // of k converted at a time
+constexpr std::int64_t kTaskRows = 32;    // of a task: enough to share the conversion of B
 
 /// Rows of D from i0 on, of one member.
 class Rows {
@@ -34,13 +35,18 @@ class Rows {
   void multiply() {
     sums_.assign(static_cast<std::size_t>(count_ * t_.n), 0.0F);
     if (t_.alpha == 0) return;
+    std::vector<double> panel(static_cast<std::size_t>(kPanelDepth * t_.n));
     std::vector<float> right(static_cast<std::size_t>(t_.n));
-    for (std::int64_t p = 0; p < t_.depth(); ++p) {
-      for (std::int64_t j = 0; j < t_.n; ++j)
-        right[static_cast<std::size_t>(j)] = static_cast<float>(t_.value_of_b(b_, p, j));
-      for (std::int64_t r = 0; r < count_; ++r)
-        add_scaled(sums_.data() + r * t_.n, right.data(),
-                   static_cast<float>(t_.value_of_a(b_, rows_.first + i0_ + r, p)), t_.n);
+    for (std::int64_t p0 = 0; p0 < t_.depth(); p0 += kPanelDepth) {
+      const std::int64_t depth = std::min(kPanelDepth, t_.depth() - p0);
+      t_.read_b(b_, p0, depth, 0, t_.n, panel.data(), t_.n);
+      for (std::int64_t p = 0; p < depth; ++p) {
+        std::transform(panel.begin() + p * t_.n, panel.begin() + (p + 1) * t_.n, right.begin(),
+                       [](double x) { return static_cast<float>(x); });
+        for (std::int64_t r = 0; r < count_; ++r)
+          add_scaled(sums_.data() + r * t_.n, right.data(),
+                     static_cast<float>(t_.value_of_a(b_, rows_.first + i0_ + r, p0 + p)), t_.n);
+      }
     }
   }
 

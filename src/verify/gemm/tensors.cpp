@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <span>
 #include <utility>
 
 namespace tilesmith {
@@ -51,6 +52,29 @@ double GemmTensors::value_of_b(std::int64_t member, std::int64_t p, std::int64_t
       b_is_int4 ? int4_at(b.data, member * s.batch + p * s.row + j * s.column) : element(b, member, p, j);
   const double value = (stored - scale_at(zero_b, member, j, p, 0)) * scale_at(scale_b, member, j, p);
   return b_is_weights ? round_to(a.type, round_to(ElementType::fp32, value)) : value;
+}
+
+void GemmTensors::read_b(std::int64_t member, std::int64_t p, std::int64_t depth, std::int64_t j, std::int64_t columns,
+                         double* out, std::int64_t width) const {
+  const TensorStrides& s = b.strides;
+  const bool is_plain = p + depth <= k && !b_is_int4 && !b_is_weights && zero_b.depth == 0 && scale_b.depth == 0;
+  const auto from = [&](std::int64_t row, std::int64_t column) {
+    const std::int64_t at = member * s.batch + row * s.row + column * s.column;
+    return static_cast<const std::byte*>(b.data) + at * static_cast<std::int64_t>(size_of(b.type));
+  };
+  if (is_plain && s.column == 1) {
+    for (std::int64_t q = 0; q < depth; ++q)
+      load_elements(b.type, from(p + q, j), std::span(out + q * width, static_cast<std::size_t>(columns)));
+  } else if (is_plain && s.row == 1) {
+    std::vector<double> line(static_cast<std::size_t>(depth));
+    for (std::int64_t x = 0; x < columns; ++x) {
+      load_elements(b.type, from(p, j + x), std::span(line));
+      for (std::int64_t q = 0; q < depth; ++q) out[q * width + x] = line[static_cast<std::size_t>(q)];
+    }
+  } else {
+    for (std::int64_t q = 0; q < depth; ++q)
+      for (std::int64_t x = 0; x < columns; ++x) out[q * width + x] = value_of_b(member, p + q, j + x);
+  }
 }
 
 Status check_tensors(const GemmTensors& t) {

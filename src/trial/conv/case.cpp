@@ -159,7 +159,8 @@ std::vector<OutputSpec> ConvCase::guarded_outputs(DeviceKind kind) const {
   const std::int64_t gap = even ? 16 : 5;  // elements
   std::vector<OutputSpec> out = outputs();
   OutputSpec& result = out.front();
-  const bool last = numbers_.layout == ConvLayout::channels_last;
+  // Aligned, channels lie together: with channels first, too, where an image is one pixel.
+  const bool last = even || numbers_.layout == ConvLayout::channels_last;
   const std::int64_t lines = last ? result.extents.row : result.extents.column;
   const std::int64_t length = (last ? result.extents.column : result.extents.row) + gap;
   (last ? result.strides.row : result.strides.column) = length;

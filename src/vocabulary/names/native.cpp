@@ -205,14 +205,17 @@ class Reader {
     return true;
   }
 
-  /// Takes "_" + [label + "_"] + the longest value name that fits.
+  /// Takes "_" + [label + "_"] + the longest value name that fits, and behind which what is left fits too.
   template <class E>
   bool take_enum(std::string_view label, E& value) {
+    return take_enum(label, value, [](const Reader&) { return true; });
+  }
+  template <class E, class Rest>
+  bool take_enum(std::string_view label, E& value, Rest fits) {
     const EnumName<E>* best = nullptr;
     for (const auto& entry : EnumTable<E>::kNames) {
-      Reader attempt = *this;
-      if (attempt.take(enum_text(label, entry.name)) && (best == nullptr || entry.name.size() > best->name.size()))
-        best = &entry;
+      if (best != nullptr && entry.name.size() < best->name.size()) continue;
+      if (Reader attempt = *this; attempt.take(enum_text(label, entry.name)) && fits(attempt)) best = &entry;
     }
     if (best == nullptr) return false;
     value = best->value;
@@ -256,6 +259,12 @@ Status read_tokens(Reader& reader, S& into) {
       }
     } else if constexpr (IntegerField<T>) {
       taken = reader.take_integer(token.label, value);
+    } else if constexpr (std::is_same_v<T, Pipeline>) {
+      // An instruction follows: without one, "decode_wgmma" is decode by wgmma.
+      taken = reader.take_enum(token.label, value, [](Reader next) {
+        Instruction instruction{};
+        return next.take_enum("", instruction);
+      });
     } else if constexpr (EnumField<T>) {
       taken = reader.take_enum(token.label, value);
     } else if constexpr (ListField<T>) {

@@ -18,6 +18,7 @@ ProcessOutcome run_command(std::vector<std::string> arguments, const std::string
   arguments.insert(arguments.end(), more.begin(), more.end());
   Command command{.arguments = std::move(arguments)};
   command.time_limit = std::chrono::minutes(4);
+  command.kept_bytes = std::size_t{4} << 20;  // documents are parsed whole
   command.stop = stop;
   auto outcome = run_process(command);
   EXPECT_TRUE(outcome) << outcome.error().text();

@@ -23,6 +23,7 @@
 #include "choose/gemm/cuda.hpp"
 #include "choose/gemm/hip.hpp"
 #include "choose/inductor.hpp"
+#include "choose/serving/ck.hpp"
 #include "spec/architectures.hpp"
 #include "vocabulary/names/name.hpp"
 
@@ -86,11 +87,19 @@ Result<CandidateList> list_candidates(const DeviceFacts& facts, const AnyProblem
           TS_ASSIGN(std::vector<Refusal> refused, refusals(device, one));
           CandidateList list{std::move(ranking), std::move(refused)};
           if constexpr (requires { model_terms(device, one); }) list.terms = model_terms(device, one);
-          if constexpr (requires { ck_num_splits(device, one, 1); })
+          if constexpr (requires { ck_num_splits(device, one, 1); }) {
+            list.parts_name = "num_splits";
             for (const Candidate& candidate : list.ranking.candidates)
-              list.num_splits.push_back(candidate.recipe.steps.size() > 1
-                                            ? ck_num_splits(device, one, candidate.recipe.main().algorithm.tile[1])
-                                            : 0);
+              list.parts.push_back(candidate.recipe.steps.size() > 1
+                                       ? ck_num_splits(device, one, candidate.recipe.main().algorithm.tile[1])
+                                       : 0);
+          } else if constexpr (requires { ck_k_batch(device, KernelConfig(), one); }) {
+            list.parts_name = "k_batch";
+            for (const Candidate& candidate : list.ranking.candidates) {
+              const std::int64_t parts = ck_k_batch(device, candidate.recipe.main(), one);
+              list.parts.push_back(parts > 1 ? parts : 0);
+            }
+          }
           return list;
         } else {
           return fail(ErrorCode::unsupported, fmt::format("no kernels of {} for this device", operation_name_of(one)),
@@ -100,6 +109,16 @@ Result<CandidateList> list_candidates(const DeviceFacts& facts, const AnyProblem
       facts, problem);
 }
 
+Result<CandidateList> list_candidates(const DeviceFacts& facts, const AppendKv& call) {
+  const auto* chip = std::get_if<CkFacts>(&facts);
+  if (chip == nullptr)
+    return fail(ErrorCode::unsupported, "a device's own kernels leave nothing to choose: one appends to every cache",
+                "--origin ck with an AMD architecture");
+  TS_ASSIGN(Ranking ranking, rank(*chip, call));
+  TS_ASSIGN(std::vector<Refusal> refused, refusals(*chip, call));
+  return CandidateList{std::move(ranking), std::move(refused)};
+}
+
 std::string candidates_text(const CandidateList& list, bool refused) {
   std::string text;
   const auto out = std::back_inserter(text);
@@ -107,8 +126,8 @@ std::string candidates_text(const CandidateList& list, bool refused) {
   for (const Candidate& candidate : list.ranking.candidates) {
     fmt::format_to(out, "{:4} {:12.2f} us  {}", ++place, 1e6 * candidate.predicted_seconds,
                    recipe_name(candidate.recipe));
-    if (!list.num_splits.empty() && list.num_splits[place - 1] > 0)
-      fmt::format_to(out, "  num_splits {}", list.num_splits[place - 1]);
+    if (!list.parts.empty() && list.parts[place - 1] > 0)
+      fmt::format_to(out, "  {} {}", list.parts_name, list.parts[place - 1]);
     text += '\n';
   }
   if (!refused) return text;
@@ -141,7 +160,7 @@ std::string candidates_json(const CandidateList& list, bool refused) {
     if (found != list.terms.end())
       for (std::size_t i = 0; i < kCudaAttentionTerms.size(); ++i)
         one["terms"][std::string(kCudaAttentionTerms[i])] = found->second[i];
-    if (!list.num_splits.empty() && list.num_splits[place - 1] > 0) one["num_splits"] = list.num_splits[place - 1];
+    if (!list.parts.empty() && list.parts[place - 1] > 0) one[std::string(list.parts_name)] = list.parts[place - 1];
     document["candidates"].push_back(std::move(one));
   }
   if (refused) {

@@ -16,6 +16,7 @@
 #include "spec/cpu/facts.hpp"
 #include "spec/cuda/spec.hpp"
 #include "spec/hip/spec.hpp"
+#include "tilesmith/serving.hpp"
 
 namespace tilesmith {
 
@@ -31,8 +32,10 @@ struct CandidateList {
   std::vector<Refusal> refused;  ///< every other config of the problem's space
   /// Of CUDA attention: what each kernel's predicted seconds are the weighted sum of.
   std::vector<std::pair<KernelConfig, CudaAttentionTerms>> terms{};
-  /// Of Composable Kernel's attention: for each candidate the argument num_splits, 0 where it takes none. Else empty.
-  std::vector<std::int64_t> num_splits{};
+  /// Of Composable Kernel's attention and convolutions: for each candidate the argument of its call that says how many
+  /// parts a sum is cut into (num_splits, k_batch), 0 where it takes none; and the argument's name. Else empty.
+  std::vector<std::int64_t> parts{};
+  std::string_view parts_name{};
 };
 
 /// Errors: unsupported, when no kernel computes the problem; invalid_argument, for upstream's policy of kernels that
@@ -40,13 +43,17 @@ struct CandidateList {
 [[nodiscard]] Result<CandidateList> list_candidates(const DeviceFacts& facts, const AnyProblem& problem,
                                                     SelectionPolicy policy = SelectionPolicy::dispatch);
 
-/// A line for each candidate: its rank, predicted microseconds, recipe, num_splits where it takes one. With `refused`,
+/// Of a call that has no plan, on Composable Kernel's instances. Errors: unsupported, also for other kernels, of which
+/// there is one for each call.
+[[nodiscard]] Result<CandidateList> list_candidates(const DeviceFacts& facts, const AppendKv& call);
+
+/// A line for each candidate: its rank, predicted microseconds, recipe, parts where it takes some. With `refused`,
 /// behind them the reasons of the refusals by their counts, each with an example.
 [[nodiscard]] std::string candidates_text(const CandidateList& list, bool refused);
 
-/// {"policy", "candidates": [{"rank", "predicted_seconds", "name", "terms": {NAME: VALUE}, "num_splits"}], "refused":
-/// [{"name", "rule", "figures"}]}; "terms" and "num_splits" where the list has them, "refused" only where it is asked
-/// for.
+/// {"policy", "candidates": [{"rank", "predicted_seconds", "name", "terms": {NAME: VALUE}, "num_splits", "k_batch"}],
+/// "refused": [{"name", "rule", "figures"}]}; "terms" and parts where the list has them, "refused" only where it is
+/// asked for.
 [[nodiscard]] std::string candidates_json(const CandidateList& list, bool refused);
 
 }  // namespace tilesmith

@@ -10,6 +10,8 @@ namespace tilesmith::compute_unit {
 inline constexpr double kCacheBytes = 64, kLdsBytes = 128;
 // Shares of the public figures that kernels reach, and the start of one: assumed, not measured.
 inline constexpr double kReachedRate = 0.7, kReachedBandwidth = 0.8, kLaunchSeconds = 5e-6;
+// Steps that a block waits for at its start and its end.
+inline constexpr int kIdleSteps = 2;
 
 /// Of so many bytes through memory.
 [[nodiscard]] inline double memory_seconds(double bytes, const ReferenceChip& chip) {

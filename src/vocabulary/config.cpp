@@ -18,8 +18,10 @@ Key128 key_of(const KernelConfig& config) {
 
 bool KernelConfig::is_bitwise() const {
   if (!algorithm.is_bitwise()) return false;
-  const AttentionSignature* s = std::get_if<AttentionSignature>(&signature);
-  return s == nullptr || s->family != AttentionFamily::bwd_dq_dk_dv || s->deterministic;
+  if (const auto* s = std::get_if<AttentionSignature>(&signature))
+    return s->family != AttentionFamily::bwd_dq_dk_dv || s->deterministic;
+  const auto* s = std::get_if<GemmSignature>(&signature);
+  return s == nullptr || s->stream_k_reduction != StreamKReduction::atomic;
 }
 
 }  // namespace tilesmith

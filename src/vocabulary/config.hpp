@@ -41,7 +41,7 @@ struct KernelConfig {
   [[nodiscard]] Operation operation() const { return operation_of(signature); }
   [[nodiscard]] const AttentionSignature& attention() const { return std::get<AttentionSignature>(signature); }
   [[nodiscard]] AttentionSignature& attention() { return std::get<AttentionSignature>(signature); }
-  /// Whether the same call gives the same bits every time: of attention backward the signature says it.
+  /// Whether the same call gives the same bits every time: of attention backward and stream-K the signature says it.
   [[nodiscard]] bool is_bitwise() const;
 };
 

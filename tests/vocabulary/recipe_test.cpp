@@ -56,6 +56,12 @@ TEST(Recipes, AreBitwiseWhenEveryStepIs) {
   EXPECT_FALSE(Recipe(gradients).is_bitwise()) << "adds in any order";
   gradients.attention().deterministic = true;
   EXPECT_TRUE(Recipe(gradients).is_bitwise());
+  KernelConfig shared = config_of(64);
+  shared.signature = GemmSignature{.family = GemmFamily::stream_k, .stream_k_reduction = StreamKReduction::tree};
+  shared.algorithm = {};
+  EXPECT_TRUE(Recipe(shared).is_bitwise());
+  std::get<GemmSignature>(shared.signature).stream_k_reduction = StreamKReduction::atomic;
+  EXPECT_FALSE(Recipe(shared).is_bitwise()) << "adds in any order";
 }
 
 TEST(Recipes, NamesThatAreNoneSayWhichStepIsWrong) {

@@ -13,8 +13,6 @@ namespace {
 // references: transcendental functions at a quarter of the rate), and instructions beside it for a score: scaling, the
 // greatest, its difference, the sum, two conversions.
 constexpr double kLanes = 64, kExponentialClocks = 4, kInstructionsOfScore = 6;
-// Steps that a block waits for at its start and its end.
-constexpr double kIdleSteps = 2;
 
 }  // namespace
 
@@ -29,7 +27,8 @@ double seconds_of(const ComputeUnitAttention& work, const ReferenceChip& chip, D
       work.busy_share;
   const double local = work.local_of_step / (compute_unit::kLdsBytes * chip.clock_hz);
   const double fetched = work.fetched_of_step / (compute_unit::kCacheBytes * chip.clock_hz);
-  const double block = (work.steps + kIdleSteps) * std::max({computing, local, fetched}) * work.blocks_per_cu;
+  const double block =
+      (work.steps + compute_unit::kIdleSteps) * std::max({computing, local, fetched}) * work.blocks_per_cu;
   const std::int64_t places = std::int64_t{chip.compute_units} * work.blocks_per_cu;
   const std::int64_t rounds = ceil_div(work.blocks, places);
   // Blocks that are alone on a unit share it with nobody.

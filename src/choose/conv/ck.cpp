@@ -9,6 +9,7 @@
 #include "choose/ck_serves.hpp"
 #include "choose/compute_unit.hpp"
 #include "choose/gemm/ck_model.hpp"
+#include "choose/rounding.hpp"
 #include "instances/conv/ck.hpp"
 #include "problem/conv/problem.hpp"
 
@@ -61,7 +62,6 @@ std::string_view obstacle_to_sizes(const KernelConfig& config, const ConvProblem
   const auto& s = std::get<ConvSignature>(config.signature);
   const Algorithm& a = config.algorithm;
   if (s.depthwise) return obstacle_of_depthwise(config, p);
-  if (s.two_stage || s.stream_k_reduction != StreamKReduction::none) return "it is taken by name only";
   if (!has_filter_of(s.specialization, p, dims)) return "it is for another filter";
   if (p.groups % a.groups_merged != 0) return "its merged groups do not divide the groups";
   if (a.explicit_gemm && !(is_pointwise(p, dims) && is_all(p.stride(), 1, dims) && p.groups == 1))
@@ -152,15 +152,47 @@ ComputeUnitProduct product_of(const ConvProblem& p, std::int64_t merged) {
   return out;
 }
 
+/// Of a kernel that adds `parts` of the sum in float32, and of the one behind it that converts them.
+double two_stage_seconds(const Algorithm& a, const CkFacts& facts, const ConvProblem& p, std::int64_t parts) {
+  const double weights = static_cast<double>(p.groups * p.k * p.c * taps_of(p));
+  const double sums = 4 * weights;
+  ComputeUnitProduct product = product_of(p, a.groups_merged);
+  product.batch *= parts;
+  product.k = ceil_div(product.k, parts);
+  if (parts > 1) product.bytes += 2 * static_cast<double>(parts) * sums;  // each reads, adds and writes
+  const double zeroing = parts > 1 ? compute_unit::pass_seconds(sums, facts.reference) : 0;
+  return zeroing + ck_gemm_seconds(a, p.data_type, facts, product) +
+         compute_unit::pass_seconds(sums + weights * bits_of(p.data_type) / 8, facts.reference);
+}
+
 double predicted_seconds(const KernelConfig& config, const CkFacts& facts, const ConvProblem& p) {
+  const auto& s = std::get<ConvSignature>(config.signature);
   const Algorithm& a = config.algorithm;
   // A depthwise kernel does little but read and write.
-  if (std::get<ConvSignature>(config.signature).depthwise)
-    return compute_unit::pass_seconds(bytes_of(p), facts.reference);
-  return ck_gemm_seconds(a, p.data_type, facts, product_of(p, a.groups_merged));
+  if (s.depthwise) return compute_unit::pass_seconds(bytes_of(p), facts.reference);
+  if (s.two_stage) return two_stage_seconds(a, facts, p, ck_k_batch(facts, config, p));
+  const ComputeUnitProduct product = product_of(p, a.groups_merged);
+  return s.stream_k_reduction == StreamKReduction::none
+             ? ck_gemm_seconds(a, p.data_type, facts, product)
+             : ck_stream_k_seconds(a, {p.data_type, p.data_type, s.stream_k_reduction}, facts, product);
 }
 
 }  // namespace
+
+std::int64_t ck_k_batch(const CkFacts& facts, const KernelConfig& config, const ConvProblem& p) {
+  if (!std::get<ConvSignature>(config.signature).two_stage) return 1;
+  constexpr std::int64_t kMost = 128;  // as Composable Kernel limits those of other kernels
+  const Algorithm& a = config.algorithm;
+  const std::int64_t steps = ceil_div(pixels_of_y(p), std::int64_t{a.tile[2]});
+  std::int64_t best = 1;
+  double seconds = two_stage_seconds(a, facts, p, 1);
+  for (std::int64_t parts = 2; parts <= std::min(kMost, steps); parts *= 2)
+    if (const double of_parts = two_stage_seconds(a, facts, p, parts); of_parts < seconds) {
+      best = parts;
+      seconds = of_parts;
+    }
+  return best;
+}
 
 Result<Ranking> rank(const CkFacts& facts, const ConvProblem& problem) {
   TS_ASSIGN(const Space space, space_of(facts, problem));

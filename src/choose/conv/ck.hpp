@@ -12,8 +12,8 @@
 namespace tilesmith {
 
 /// Instances of the full rule set that compute the problem on tensors with channels last, by predicted seconds.
-/// Two-stage and stream-K instances are taken by name only. Upstream states no rule for choosing among them. Error:
-/// unsupported, with what refuses the problem.
+/// Of backward weight also two-stage instances, as they run with the parts of ck_k_batch, and stream-K. Upstream states
+/// no rule for choosing among them. Error: unsupported, with what refuses the problem.
 [[nodiscard]] Result<Ranking> rank(const CkFacts& facts, const ConvProblem& problem);
 
 /// Whether a recipe runs on the chip and computes the problem. Errors: unsupported, invalid_argument.
@@ -21,5 +21,9 @@ namespace tilesmith {
 
 /// Every other instance of the problem's direction, type and dimensions, and what refused it.
 [[nodiscard]] Result<std::vector<Refusal>> refusals(const CkFacts& facts, const ConvProblem& problem);
+
+/// The argument k_batch of a call of the instance: of a two-stage one the power of two, 128 at most, that is predicted
+/// to take the least time, of others 1, since they would add parts in the type of the filters.
+[[nodiscard]] std::int64_t ck_k_batch(const CkFacts& facts, const KernelConfig& config, const ConvProblem& problem);
 
 }  // namespace tilesmith

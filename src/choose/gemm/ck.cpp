@@ -16,7 +16,8 @@ namespace {
 
 /// What no instance of the chip can do, whatever its tile; empty: nothing.
 std::string_view obstacle(const CkFacts& facts, const GemmProblem& p) {
-  if (p.packed_b) return "Composable Kernel reads no B that Tilesmith packed";
+  if (p.packed_b && (p.batch != 1 || !p.epilogue.empty()))
+    return "an instance that reads B in the order of its fragments has neither a batch nor an epilogue";
   if (p.grouping != GemmGrouping::none)
     return "groups whose rows a device array tells are no list of GEMMs on the host";
   if (p.k2 != 0) return "Composable Kernel's instances multiply one pair of matrices";
@@ -49,13 +50,22 @@ Result<DOperation> operation_of(const GemmProblem& p) {
   return out;
 }
 
-Result<GemmSignature> wanted_of(const GemmProblem& p) {
+/// Which instances a ranking has.
+enum class Wanted : std::uint8_t {
+  all,
+  usual  ///< those that a call takes which asks for no particular ones
+};
+
+/// What an instance must be to compute the problem, the usual one first; at most one for each family and way of
+/// joining.
+Result<std::vector<GemmSignature>> wanted_of(const GemmProblem& p, Wanted wanted) {
   TS_ASSIGN(const DOperation operation, operation_of(p));
   if (operation.tensors > 0 && p.batch != 1)
     return fail(ErrorCode::unsupported, "no instance of Composable Kernel's dispatcher has a batch and an epilogue",
                 "a batch of 1, or no epilogue");
   GemmSignature s;
   s.family = operation.tensors > 0 ? GemmFamily::multi_d
+             : p.packed_b          ? GemmFamily::preshuffle
              : p.batch == 1        ? GemmFamily::standard
                                    : GemmFamily::grouped_gemm;
   s.a = p.type_a == DataType::tf32 ? DataType::fp32 : p.type_a;
@@ -66,7 +76,13 @@ Result<GemmSignature> wanted_of(const GemmProblem& p) {
   s.layout_b = p.order_b;
   s.elementwise = operation.kind;
   s.num_d = static_cast<std::uint8_t>(operation.tensors);
-  return s;
+  std::vector<GemmSignature> out{s};
+  if (s.family == GemmFamily::standard && wanted == Wanted::all) {
+    s.family = GemmFamily::stream_k;
+    for (const auto& each : EnumTable<StreamKReduction>::kNames)
+      if ((s.stream_k_reduction = each.value) != StreamKReduction::none) out.push_back(s);
+  }
+  return out;
 }
 
 /// Why an instance does not take the sizes; empty: it does.
@@ -91,7 +107,7 @@ struct Space {
   std::vector<Refusal> refused;
 };
 
-Result<Space> space_of(const CkFacts& facts, const GemmProblem& any_order) {
+Result<Space> space_of(const CkFacts& facts, const GemmProblem& any_order, Wanted which = Wanted::all) {
   Space space{.problem = with_row_d(any_order), .recipes = {}, .refused = {}};
   const GemmProblem& p = space.problem;
   const auto none = [&](std::string_view why, std::string hint = {}) {
@@ -101,7 +117,8 @@ Result<Space> space_of(const CkFacts& facts, const GemmProblem& any_order) {
                 std::move(hint));
   };
   if (const std::string_view why = obstacle(facts, p); !why.empty()) return none(why);
-  TS_ASSIGN(const GemmSignature wanted, wanted_of(p));
+  TS_ASSIGN(const std::vector<GemmSignature> signatures, wanted_of(p, which));
+  const GemmSignature& wanted = signatures.front();
   if (facts.reference.tflops_of(wanted.a) == 0)
     return none(fmt::format("{} has no rate for {}", facts.reference.chip, name_of(wanted.a)), "the rate in specs/hip");
   if (!has_whole_vectors(p)) return none("rows of A, B or D are no whole vectors of 16 bytes");
@@ -116,8 +133,8 @@ Result<Space> space_of(const CkFacts& facts, const GemmProblem& any_order) {
         .mode = mode,
         .layout = fmt::format("{}{}{}", name_of(wanted.layout_a), name_of(wanted.layout_b), name_of(wanted.layout_c)),
         .data_types = {wanted.a}};
-    enumerate_amd_gemm(query, wanted.family, [&](const KernelConfig& config) {
-      if (std::get<GemmSignature>(config.signature) != wanted) return true;
+    const auto take = [&](const KernelConfig& config) {
+      if (std::ranges::find(signatures, std::get<GemmSignature>(config.signature)) == signatures.end()) return true;
       const AmdGemmSubject subject{config, facts.chip, *spec};
       for (const auto rules : {amd_gemm_rules(), amd_gemm_sound_rules()})
         if (const auto* rule = first_refusal(rules, subject)) {
@@ -129,7 +146,9 @@ Result<Space> space_of(const CkFacts& facts, const GemmProblem& any_order) {
       else if (met.insert(key_of(config)).second)
         space.recipes.emplace_back(config);
       return true;
-    });
+    };
+    enumerate_amd_gemm(query, wanted.family, take);
+    if (signatures.back().family != wanted.family) enumerate_amd_gemm(query, signatures.back().family, take);
   }
   space.refused = refused.take();
   if (!space.recipes.empty()) return space;
@@ -140,29 +159,33 @@ Result<Space> space_of(const CkFacts& facts, const GemmProblem& any_order) {
               "--refused shows each instance's reason");
 }
 
+double predicted_seconds(const KernelConfig& config, const CkFacts& facts, const ComputeUnitProduct& product) {
+  const auto& s = std::get<GemmSignature>(config.signature);
+  return s.stream_k_reduction == StreamKReduction::none
+             ? ck_gemm_seconds(config.algorithm, s.a, facts, product)
+             : ck_stream_k_seconds(config.algorithm, {s.a, s.c, s.stream_k_reduction}, facts, product);
+}
+
 std::vector<Candidate> candidates_of(const Space& space, const CkFacts& facts) {
   const GemmProblem& p = space.problem;
   const ComputeUnitProduct product{p.m, p.n, p.k, p.batch, bytes_of(p)};
   std::vector<Candidate> candidates;
-  for (const Recipe& recipe : space.recipes) {
-    const DataType type = std::get<GemmSignature>(recipe.main().signature).a;
-    candidates.push_back(
-        {.recipe = recipe, .predicted_seconds = ck_gemm_seconds(recipe.main().algorithm, type, facts, product)});
-  }
+  for (const Recipe& recipe : space.recipes)
+    candidates.push_back({.recipe = recipe, .predicted_seconds = predicted_seconds(recipe.main(), facts, product)});
   return candidates;
 }
 
 }  // namespace
 
 Result<Ranking> rank(const CkFacts& facts, const GemmProblem& problem) {
-  TS_ASSIGN(Ranking ranking, upstream_ranking(facts, problem));
-  ranking.policy = "model";
+  TS_ASSIGN(const Space space, space_of(facts, problem));
+  Ranking ranking{candidates_of(space, facts), "model"};
   best_first(ranking.candidates);
   return ranking;
 }
 
 Result<Ranking> upstream_ranking(const CkFacts& facts, const GemmProblem& problem) {
-  TS_ASSIGN(const Space space, space_of(facts, problem));
+  TS_ASSIGN(const Space space, space_of(facts, problem, Wanted::usual));
   return Ranking{candidates_of(space, facts), "upstream"};
 }
 

@@ -13,13 +13,14 @@
 namespace tilesmith {
 
 /// Instances that compute the problem, by predicted seconds: those of the sweep, which take whole tiles, and of the
-/// preselected sets, which pad. One product with alpha 1 and no beta: standard, with one or two tensors of an epilogue
-/// that adds or multiplies (multi_d), or a batch as a list of GEMMs (grouped). Stream-K and pre-shuffled instances are
-/// taken by name only. Error: unsupported, with what refuses the problem.
+/// preselected sets, which pad. One product with alpha 1 and no beta: standard and stream-K, with one or two tensors of
+/// an epilogue that adds or multiplies multi_d, a batch as a list of GEMMs grouped. With packed_b the pre-shuffled
+/// ones: B then lies in the order of the chosen instance's fragments, which the caller brings it into beforehand.
+/// Error: unsupported, with what refuses the problem.
 [[nodiscard]] Result<Ranking> rank(const CkFacts& facts, const GemmProblem& problem);
 
 /// The same instances in the order in which upstream's dispatcher takes the first that supports the sizes: that of
-/// their registration, the sweep's before the preselected sets.
+/// their registration, the sweep's before the preselected sets. Stream-K is not among them: a call asks for it by name.
 ///   dispatcher/src/dispatcher.cpp (select_first_fit) of Composable Kernel, 2026-05
 [[nodiscard]] Result<Ranking> upstream_ranking(const CkFacts& facts, const GemmProblem& problem);
 

@@ -8,26 +8,28 @@
 namespace tilesmith {
 namespace {
 
-// Steps of k that a tile waits for at its start and its end.
-constexpr std::int64_t kIdleSteps = 2;
-
-/// Of one tile on its share of a compute unit: the slowest of products, local memory and cache, which work side by
-/// side.
+/// Of one tile on its share of a compute unit.
 double tile_seconds(const ComputeUnitTile& tile, const ReferenceChip& chip, DataType type, std::int64_t k) {
-  const double m = tile.m, n = tile.n;
-  const double depth = static_cast<double>((ceil_div(k, tile.k) + kIdleSteps) * tile.k);
-  const double unit_rate = chip.tflops_of(type) * 1e12 / chip.compute_units * compute_unit::kReachedRate;
-  const double products = 2 * m * n * depth / (unit_rate * tile.matrix_share);
-  // Every wave reads its rows and columns of the tile; both operands are written once.
-  const double read_rows = tile.waves_m * tile.waves_n * (m / tile.waves_m + n / tile.waves_n) + m + n;
-  const double local = read_rows * depth * tile.element_bytes / (compute_unit::kLdsBytes * chip.clock_hz);
-  // Elements that are fetched one by one take a transaction each.
-  const double cache =
-      (m + n) * depth * (tile.aligned ? tile.element_bytes : 4) / (compute_unit::kCacheBytes * chip.clock_hz);
-  return std::max({products, local, cache}) * tile.blocks_per_cu;
+  return static_cast<double>(ceil_div(k, tile.k) + compute_unit::kIdleSteps) * step_seconds(tile, chip, type);
 }
 
 }  // namespace
+
+double step_seconds(const ComputeUnitTile& tile, const ReferenceChip& chip, DataType type) {
+  const double m = tile.m, n = tile.n, depth = tile.k;
+  const double unit_rate = chip.tflops_of(type) * 1e12 / chip.compute_units * compute_unit::kReachedRate;
+  const double products = 2 * m * n * depth / (unit_rate * tile.matrix_share);
+  // Every wave reads its rows and columns of the tile; both operands are written once. A B in the order of fragments
+  // does not pass through local memory: each wave fetches its columns.
+  const int waves = tile.waves_m * tile.waves_n;
+  const double read_rows = waves * m / tile.waves_m + m + (tile.b_in_fragments ? 0 : waves * n / tile.waves_n + n);
+  const double fetched_rows = m + n * (tile.b_in_fragments ? tile.waves_m : 1);
+  const double local = read_rows * depth * tile.element_bytes / (compute_unit::kLdsBytes * chip.clock_hz);
+  // Elements that are fetched one by one take a transaction each.
+  const double cache =
+      fetched_rows * depth * (tile.aligned ? tile.element_bytes : 4) / (compute_unit::kCacheBytes * chip.clock_hz);
+  return std::max({products, local, cache}) * tile.blocks_per_cu;
+}
 
 double predicted_seconds(const ComputeUnitTile& tile, const ReferenceChip& chip, DataType type,
                          const ComputeUnitProduct& product) {

@@ -14,6 +14,7 @@ struct ComputeUnitTile {
   int waves_m = 0, waves_n = 0;  ///< which share its rows and columns
   double element_bytes = 0;      ///< of A and B
   bool aligned = true;           ///< else its elements are fetched one by one
+  bool b_in_fragments = false;   ///< B lies in the order of the matrix instruction's fragments
   int blocks_per_cu = 1;
   double matrix_share = 1;  ///< of the unit's rate that its waves and their fragments reach
 };
@@ -24,7 +25,11 @@ struct ComputeUnitProduct {
   double bytes = 0;  ///< that pass through memory
 };
 
-/// `type` is that of A.
+/// Of a step of k on a block's share of a compute unit: the slowest of products, local memory and cache, which work
+/// side by side. `type` is that of A.
+[[nodiscard]] double step_seconds(const ComputeUnitTile& tile, const ReferenceChip& chip, DataType type);
+
+/// Of a kernel with a block for each tile.
 [[nodiscard]] double predicted_seconds(const ComputeUnitTile& tile, const ReferenceChip& chip, DataType type,
                                        const ComputeUnitProduct& product);
 

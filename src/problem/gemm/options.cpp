@@ -59,7 +59,8 @@ std::vector<ProblemOption<Gemm>> Line<Gemm>::options() {
       .field("type_scale", {"--dtype-scale"}, "Type of scales: fp32 (the default), of weights also A's")
       .field("zero_points", {"--zero-points"}, "Integer weights have random zero points")
       .field("packed_b", {"--packed", "--packed-b"},
-             "B, which the batch shares, is packed once before the calls; on the CPU")
+             "B, which the batch shares, is packed once before the calls; on the CPU. With --origin ck: B lies in the "
+             "order of the instance's fragments")
       .field("prefetch_weights", {"--prefetch-weights", "--constant-b"},
              "No kernel before writes B: CUDA kernels of few rows may read it early")
       .field("unaligned", {"--unaligned"}, "Plan for rows of the matrices that begin at any element");

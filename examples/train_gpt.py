@@ -6,6 +6,7 @@ torch's autograd takes from Tilesmith too, beside the same model with torch's fu
     python examples/train_gpt.py --short           of a smaller model, in fewer steps
     python examples/train_gpt.py --repeat          and trains with Tilesmith once more: every loss and weight has the same bits
     python examples/train_gpt.py --device cuda --dtype bfloat16
+    python examples/train_gpt.py --device cuda --dtype bfloat16 --graph     steps that a CUDA graph replays
 
 Needs torch, and the package (pip install ., or PYTHONPATH=python with TILESMITH_LIBRARY).
 """
@@ -22,6 +23,7 @@ from torch.nn import functional
 import tilesmith
 
 DIM = 32  # of a head
+CAPTURED_STEP = 3  # with --graph: the steps before have made whatever is made once
 
 
 class Tilesmith:
@@ -85,23 +87,55 @@ def characters():
     return torch.frombuffer(bytearray(b"".join(page.read_bytes() for page in pages)), dtype=torch.uint8).long()
 
 
+def replayed(step, window, stream):
+    """`step` as a CUDA graph: a call brings the window to where the graph reads it and starts all of the step's kernels at once."""
+    read, graph = window.clone(), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        loss = step(read)
+
+    def replay(window):
+        read.copy_(window)
+        graph.replay()
+        return loss
+
+    return replay
+
+
 def train(use, text, arguments):
     """(the loss of each step, the trained weights, the seconds of each step)."""
     torch.manual_seed(arguments.seed)
     model = Gpt(use, arguments.layers, arguments.width, arguments.context).to(arguments.device, getattr(torch, arguments.dtype))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, betas=(0.9, 0.95))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, betas=(0.9, 0.95), fused=True, capturable=arguments.graph)
+    offsets = torch.arange(arguments.context + 1, device=text.device)
     losses, seconds = [], []
-    for _ in range(arguments.steps):
-        begin = time.perf_counter()
-        at = torch.randint(len(text) - arguments.context - 1, (arguments.batch,))
-        window = torch.stack([text[i : i + arguments.context + 1] for i in at]).to(arguments.device)
+
+    def step(window):
         logits = model(window[:, :-1])
         loss = functional.cross_entropy(logits.flatten(0, 1).float(), window[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append(loss.item())
+        return loss.detach()
+
+    def run(step):
+        begin = time.perf_counter()
+        at = torch.randint(len(text) - arguments.context - 1, (arguments.batch, 1)).to(text.device)
+        window = text[at + offsets]
+        losses.append(step(window).item())
         seconds.append(time.perf_counter() - begin)
+        return window
+
+    if arguments.graph:
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            for _ in range(CAPTURED_STEP):
+                window = run(step)
+            step = replayed(step, window, stream)
+            for _ in range(CAPTURED_STEP, arguments.steps):
+                run(step)
+    else:
+        for _ in range(arguments.steps):
+            run(step)
     return losses, [weight.detach() for weight in model.parameters()], seconds
 
 
@@ -113,14 +147,17 @@ def main():
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--graph", action="store_true", help="capture a step in a CUDA graph, and replay it")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    if arguments.graph and not arguments.device.startswith("cuda"):
+        parser.error("--graph is for CUDA devices")
     arguments.layers, arguments.width, arguments.context = (2, 64, 64) if arguments.short else (4, 128, 128)
     arguments.steps = arguments.steps or (20 if arguments.short else 100)
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # else each tensor that a program makes empty is written twice
 
-    text = characters()
+    text = characters().to(arguments.device)
     ours, weights, our_seconds = train(Tilesmith, text, arguments)
     theirs, _, their_seconds = train(Torch, text, arguments)
     print("step   Tilesmith   torch")
@@ -129,7 +166,7 @@ def main():
     print(f"largest difference of losses: {max(abs(a - b) for a, b in zip(ours, theirs)):.2g}")
     print(f"seconds: {sum(our_seconds):.2f} and {sum(their_seconds):.2f}, of that the first step, which compiles kernels that no store has, "
           f"{our_seconds[0]:.2f} and {their_seconds[0]:.2f}")
-    medians = [1e3 * statistics.median(seconds[1:]) for seconds in (our_seconds, their_seconds)]
+    medians = [1e3 * statistics.median(seconds[min(CAPTURED_STEP + 1, len(seconds) - 1) :]) for seconds in (our_seconds, their_seconds)]
     print(f"milliseconds of a later step: {medians[0]:.2f} and {medians[1]:.2f}, {medians[1] / medians[0]:.2f} times as fast")
     if not arguments.repeat:
         return 0

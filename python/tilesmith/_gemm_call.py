@@ -63,6 +63,10 @@ class Call:
         if status:
             raise_last_error(status)
 
+    def store(self, word: int, address: int) -> None:
+        """Of an operand beside a, b, out and a bias; `word` is its place's."""
+        self._words[word] = address
+
     def copy_to(self, address: int) -> None:
         """The structure as it is, to other memory."""
         ctypes.memmove(address, self._address, ctypes.sizeof(Gemm))

@@ -35,8 +35,11 @@ from tilesmith._torch import (
     view_of,
 )
 from tilesmith._torch_attention_gradient import check_differentiable, gradient_of
+from tilesmith._torch_trained_attention import TrainedAttention, differentiated as differentiated_attention
+from tilesmith._views import flag
 
 _calls: KeptCalls[Call] = KeptCalls()
+_trained_calls: KeptCalls[TrainedAttention] = KeptCalls()
 
 
 def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, window: Any, scale: Any, softcap: Any, bias: Any,
@@ -70,6 +73,9 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
     else:
         differentiable = grad and (q.requires_grad or k.requires_grad or v.requires_grad)
     if differentiable and grad:
+        if plain and not dropout_p and page_indices is None and type(k) in _TRAINED_TYPES and type(v) in _TRAINED_TYPES and forward_ad._current_level < 0:
+            return _trained(q, k, v, layout, causal, mask, window, scale, softcap, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, num_splits,
+                            batch_invariant, latent, kv_layout)  # fmt: skip
         return attention_op(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale,
                             v_scale, dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse,
                             diagonal, tf32, block_table, seqlens_k, page_indices, page_indptr, num_splits, batch_invariant, latent, kv_layout, out,
@@ -82,7 +88,7 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
            k.get_device(), v.dtype, v.shape, v.is_contiguous() or v.stride(), v.get_device(), layout, causal, mask, window, scale, softcap,
            dropout_p, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, num_splits, batch_invariant, latent, kv_layout,
            torch_threads())  # fmt: skip
-    places = _NO_PLACES
+    places: tuple[int, ...] = _NO_PLACES
     if not plain:
         looks, places = described(beside)
         key += looks
@@ -118,6 +124,26 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
     return (result, lse) if return_lse else result
 
 
+def _trained(q: Tensor, k: Tensor, v: Tensor, layout: Any, causal: Any, mask: Any, window: Any, scale: Any, softcap: Any, max_seqlen_q: Any, max_seqlen_k: Any,
+             return_lse: Any, diagonal: Any, tf32: Any, num_splits: Any, batch_invariant: Any, latent: Any, kv_layout: Any) -> Any:  # fmt: skip
+    """Attention of q, k and v alone with a gradient, by prepared calls both ways."""
+    if type(window) is not tuple:
+        window = as_window(window)
+    key: tuple[Any, ...] = (q.dtype, q.shape, q.stride(), q.get_device(), k.dtype, k.shape, k.stride(), k.get_device(), v.dtype, v.shape, v.stride(), v.get_device(),
+           layout, causal, mask, window, scale, softcap, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, num_splits, batch_invariant,
+           latent, kv_layout, torch_threads())  # fmt: skip
+    trained = _trained_calls.by_key.get(key)
+    if trained is None:
+        x = Arguments(q, k, v, layout, causal, mask, window, scale, softcap, None, None, None, None, None, None, 0.0, None, None, None, max_seqlen_q,
+                      max_seqlen_k, return_lse, diagonal, tf32, None, None, None, None, num_splits, batch_invariant, latent, kv_layout, None)  # fmt: skip
+        check_differentiable(x)
+        flag("return_lse", return_lse)
+        views = Tensors(*(view_of(name, tensor) for name, tensor in zip(Tensors._fields, x.tensors)))
+        trained = _trained_calls.keep(key, TrainedAttention(prepare(views, x.options._replace(return_lse=True), torch_threads()), x, options_here()))
+    return differentiated_attention(q, k, v, trained)
+
+
+_TRAINED_TYPES = {Tensor, torch.nn.Parameter}
 _PLAIN_TYPES = {Tensor, type(None)}
 _NO_PLACES = (0,) * 13  #: of the tensors beside q, k and v
 

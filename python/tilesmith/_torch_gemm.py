@@ -41,9 +41,12 @@ from tilesmith._torch import (
     view_of,
 )
 from tilesmith._torch_gemm_gradient import check_differentiable, finish, gradient_of
+from tilesmith._torch_product import TrainedProduct, differentiated as differentiated_product, trained_product
 from tilesmith._views import number, shown
 
 _calls: KeptCalls[Call] = KeptCalls()
+_products: KeptCalls[Optional[TrainedProduct]] = KeptCalls()
+_PLAIN = {Tensor, torch.nn.Parameter, type(None)}
 
 
 def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: Any, scale_a: Any, scale_b: Any, out: Any,
@@ -56,8 +59,9 @@ def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: 
     if alpha.__class__ is not float:
         alpha = number("alpha", alpha)
     scaled = scale_a is not None or scale_b is not None
-    plain = (c is None and multiply is None and residual is None and not scaled and out is None and groups is None
-             and zero_b is None and a2 is None and amax is None)  # fmt: skip
+    alone = (c is None and multiply is None and not scaled and out is None and groups is None and zero_b is None and a2 is None
+             and amax is None)  # but for a bias and a residual  # fmt: skip
+    plain = alone and residual is None
     if amax is True:
         amax = a.new_zeros((), dtype=torch.float32)
         return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
@@ -65,16 +69,16 @@ def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: 
     packed = None
     if form == "packed":
         packed, b = b, b.data
-    if not plain or type(b) is not Tensor or (bias is not None and type(bias) is not Tensor):
-        differentiable = _check_tensors(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax))
+    if alone and type(b) in _PLAIN and type(bias) in _PLAIN and type(residual) in _PLAIN:
+        differentiable = (a.requires_grad or b.requires_grad or (bias is not None and bias.requires_grad)
+                          or (residual is not None and residual.requires_grad))  # fmt: skip
     else:
-        differentiable = a.requires_grad or b.requires_grad or (bias is not None and bias.requires_grad)
+        differentiable = _check_tensors(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax))
     if differentiable and grad_enabled():
-        if (c is None and multiply is None and not scaled and out is None and groups is None and zero_b is None and a2 is None and amax is None
-            and activation is None and gate is None and clamp is None and all_plain((b, bias, residual)) and forward_ad._current_level < 0):  # fmt: skip
-            check_differentiable(form, a, None, None, None, None)
-            return _differentiated(form, a, b, None, bias, None, residual, None, None, None, None, None, None, out_dtype, alpha, beta, None, None,
-                                   None, tf32, prefetch_weights, *options_here())  # fmt: skip
+        if alone and gate is None and clamp is None and out_dtype is None and packed is None:
+            v = _trained(form, a, b, bias, residual if activation is None else None, alpha, tf32, prefetch_weights)
+            if v is not None:
+                return v if activation is None else finish(v, activation, None, None, residual, None, False)
         return gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
                        gate, clamp, tf32, prefetch_weights, options_here())  # fmt: skip
     if scaled:
@@ -117,6 +121,30 @@ def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: 
             if tensor is not None:
                 check_memory(name, tensor)
         raise
+    return result
+
+
+def _trained(form: str, a: Tensor, b: Tensor, bias: Optional[Tensor], residual: Optional[Tensor], alpha: float, tf32: Any,
+             prefetch_weights: Any) -> Optional[Tensor]:  # fmt: skip
+    """A product with a gradient, by prepared calls both ways; None where there are none."""
+    if forward_ad._current_level >= 0 or not (type(b) in _PLAIN and type(bias) in _PLAIN and type(residual) in _PLAIN):
+        return None
+    key: tuple[Any, ...] = (form, alpha, tf32, prefetch_weights, torch_threads(), a.dtype, a.shape, a.stride(), a.get_device(), a.requires_grad, b.dtype, b.shape,
+           b.stride(), b.get_device(), b.requires_grad)  # fmt: skip
+    if bias is not None:
+        key += (bias.dtype, bias.shape, bias.stride(), bias.get_device(), bias.requires_grad)
+    if residual is not None:
+        key += (bias is None, residual.dtype, residual.shape, residual.stride(), residual.get_device(), residual.requires_grad)
+    try:
+        product = _products.by_key[key]
+    except KeyError:
+        check_differentiable(form, a, None, None, None, None)
+        tensors = (a, b, None, bias, None, residual, *(None,) * 8)
+        call = _prepared(key, form, tensors, None, 1.0, None, None, None, tf32, prefetch_weights, False, None)
+        product = _products.keep(key, trained_product(call, form, a, b, bias, residual, alpha, tf32, options_here(), _product))
+    if product is None:
+        return None
+    result: Tensor = differentiated_product(a, b, bias, residual, product)
     return result
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, NamedTuple, Optional, Sequence
 
 import torch
 from torch import Tensor
@@ -63,54 +63,69 @@ def finish(v: Tensor, activation: Optional[str], gate: Optional[str], multiply: 
     return v.to(dtype)
 
 
+class Kept(NamedTuple):
+    """What a product's gradients read beside tensors."""
+
+    form: str
+    shapes: dict[str, tuple[torch.Size, torch.dtype]]  #: of the operands whose gradients are wanted, by their names
+    vectors: tuple[bool, bool]  #: whether a lacks rows, b columns
+    dtype: torch.dtype
+    alpha: float
+    beta: float
+    tf32: bool
+    options: tuple[Any, ...]
+    refused: Optional[str] = None
+
+
+def gradients(product: Product, kept: Kept, saved: Sequence[Optional[Tensor]], dy: Tensor) -> dict[str, Tensor]:
+    """By the operands' names. `saved`: a, b, a2 and b2, those that are read."""
+    if kept.refused:
+        raise no_gradient(kept.refused)
+    a, b, a2, b2 = saved
+    shapes = kept.shapes
+    # (..., m, n), whatever dimensions a row or a column lacks.
+    g = dy
+    if kept.vectors[1]:
+        g = g.unsqueeze(-1)
+    if kept.vectors[0]:
+        g = g.unsqueeze(-2)
+    computed: dict[str, Tensor] = {}
+    for name in ("bias", "c", "residual"):
+        if name in shapes:
+            sum_of = summed_to(g if name == "bias" else dy, *shapes[name])
+            computed[name] = sum_of if name != "c" or kept.beta == 1 else sum_of * kept.beta
+    g = _as_matrix(g if g.dtype == kept.dtype else g.to(kept.dtype))
+    linear, rest = kept.form == "linear", (kept.alpha, kept.tf32, kept.options)
+    for first, second, x, y in (("a", "b", a, b), ("a2", "b2", a2, b2)):
+        if y is not None:
+            y = y.unsqueeze(-1) if y.dim() == 1 else y
+            computed[first] = _multiplied(product, g, y if linear else y.mT, shapes[first], rest)
+        if x is not None:
+            x = x.unsqueeze(0) if x.dim() == 1 else x
+            h = g
+            if len(shapes[second][0]) <= 2 and (x.dim() > 2 or h.dim() > 2):  # without a batch: one product over the rows of all
+                x, h = x.expand(*h.shape[:-2], *x.shape[-2:]).flatten(0, -2), h.flatten(0, -2)
+            left, right = (h.mT, x) if linear else (x.mT, h)
+            computed[second] = _multiplied(product, left, right, shapes[second], rest)
+    return computed
+
+
 def gradient_of(names: tuple[str, ...], product: Product) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """(backward, keep) of the operator whose arguments have these names. Written for speed, as a training passes here for each product."""
+    """(backward, keep) of the operator whose arguments have these names."""
     named = named_arguments(names, (False, *NO_OPTIONS))
-    first_a, first_b, c, bias, residual, second_a, second_b = map(names.index, ("a", "b", "c", "bias", "residual", "a2", "b2"))
-    summed_inputs, inputs_with_gradient = (bias, c, residual), (first_a, first_b, c, bias, residual, second_a, second_b)
 
     def keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         x = named(*inputs)
-        needed = ctx.needs_input_grad
+        needed = dict(zip(names, ctx.needs_input_grad))
         # A matrix is read for the gradient of the one that it is multiplied by.
-        ctx.save_for_backward(x.a if needed[first_b] else None, x.b if needed[first_a] else None,
-                              x.a2 if needed[second_b] else None, x.b2 if needed[second_a] else None)  # fmt: skip
-        ctx.shapes = {at: (inputs[at].shape, inputs[at].dtype) for at in inputs_with_gradient if needed[at]}
-        ctx.vectors = x.a.dim() == 1, x.b.dim() == 1
-        ctx.dtype = x.a.dtype
-        ctx.rest = x.alpha, x.tf32, (None, x.threads, x.build, x.determinism, x.tuning)  # the kernel's name is the forward's own
-        ctx.form, ctx.beta, ctx.refused = x.form, x.beta, _without_gradient(x)
+        ctx.save_for_backward(*(matrix if needed[other] else None for matrix, other in ((x.a, "b"), (x.b, "a"), (x.a2, "b2"), (x.b2, "a2"))))
+        shapes = {name: (each.shape, each.dtype) for name, each, wanted in zip(names, inputs, ctx.needs_input_grad) if wanted}
+        options = None, x.threads, x.build, x.determinism, x.tuning  # the kernel's name is the forward's own
+        ctx.kept = Kept(x.form, shapes, (x.a.dim() == 1, x.b.dim() == 1), x.a.dtype, x.alpha, x.beta, x.tf32, options, _without_gradient(x))
 
     def backward(ctx: Any, dy: Tensor) -> tuple[Optional[Tensor], ...]:
-        if ctx.refused:
-            raise no_gradient(ctx.refused)
-        a, b, a2, b2 = ctx.saved_tensors
-        shapes = ctx.shapes
-        # (..., m, n), whatever dimensions a row or a column lacks.
-        g = dy
-        if ctx.vectors[1]:
-            g = g.unsqueeze(-1)
-        if ctx.vectors[0]:
-            g = g.unsqueeze(-2)
-        computed: list[Optional[Tensor]] = [None] * len(ctx.needs_input_grad)
-        for at in summed_inputs:
-            if at in shapes:
-                summed = _summed(g if at == bias else dy, *shapes[at])
-                computed[at] = summed if at != c or ctx.beta == 1 else summed * ctx.beta
-        g = _as_matrix(g if g.dtype == ctx.dtype else g.to(ctx.dtype))
-        linear = ctx.form == "linear"
-        for first, second, x, y in ((first_a, first_b, a, b), (second_a, second_b, a2, b2)):
-            if y is not None:
-                y = y.unsqueeze(-1) if y.dim() == 1 else y
-                computed[first] = _multiplied(product, g, y if linear else y.mT, shapes[first], ctx.rest)
-            if x is not None:
-                x = x.unsqueeze(0) if x.dim() == 1 else x
-                h = g
-                if len(shapes[second][0]) <= 2 and (x.dim() > 2 or h.dim() > 2):  # without a batch: one product over the rows of all
-                    x, h = x.expand(*h.shape[:-2], *x.shape[-2:]).flatten(0, -2), h.flatten(0, -2)
-                left, right = (h.mT, x) if linear else (x.mT, h)
-                computed[second] = _multiplied(product, left, right, shapes[second], ctx.rest)
-        return tuple(computed)
+        computed = gradients(product, ctx.kept, ctx.saved_tensors, dy)
+        return tuple(map(computed.get, names[: len(ctx.needs_input_grad)]))
 
     return backward, keep
 
@@ -135,18 +150,25 @@ def _multiplied(product: Product, x: Tensor, y: Tensor, to: tuple[torch.Size, to
         batch = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])  # type: ignore[no-untyped-call]
         sums = torch.Size((*batch, x.shape[-2], y.shape[-1])).numel() != size.numel()
     made = product(x, y, torch.float32 if sums else None, alpha, tf32, options)
-    return _summed(made, size, dtype) if sums else made if made.shape == size else made.reshape(size)
+    return summed_to(made, size, dtype) if sums else made if made.shape == size else made.reshape(size)
 
 
-def _summed(gradient: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
+def summed_to(gradient: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
     """Over what was broadcast from this shape, in float32, rounded once."""
     missing = gradient.dim() - len(shape)
-    over = [*range(missing), *(missing + at for at, size in enumerate(shape) if size == 1 and gradient.shape[missing + at] != 1)]
+    over = (*range(missing), *(missing + at for at, size in enumerate(shape) if size == 1 and gradient.shape[missing + at] != 1))
     if over:
-        # On CUDA torch's sums are float32 and rounded once; on the CPU the parts of several threads are rounded too.
-        gradient = gradient.sum(over, dtype=None if gradient.is_cuda and gradient.dtype == dtype else torch.float32)
+        gradient = sum_in_float32(gradient, over, dtype)
     gradient = gradient if gradient.shape == shape else gradient.reshape(shape)
     return gradient if gradient.dtype == dtype else gradient.to(dtype)
+
+
+def sum_in_float32(gradient: Tensor, over: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Of this type, rounded once."""
+    if gradient.dtype is dtype and (dtype is torch.float32 or gradient.is_cuda):
+        return gradient.sum(over)
+    # On CUDA torch's sums are float32 and rounded once; on the CPU the parts of several threads are rounded too.
+    return gradient.sum(over, dtype=torch.float32).to(dtype)
 
 
 def _as_matrix(gradient: Tensor) -> Tensor:

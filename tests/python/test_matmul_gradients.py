@@ -1,5 +1,7 @@
 """Matrix products of torch tensors are differentiable: every gradient against torch's own autograd in float64."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -239,3 +241,41 @@ def test_compile(make, dynamic):
         got, wanted = torch.autograd.grad(compiled(*tensors), tensors), torch.autograd.grad(loss(*tensors), tensors)
         for mine, theirs in zip(got, wanted):
             torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-5 * max(1.0, theirs.abs().max().item()))
+
+
+def test_gradients_in_other_threads(make):
+    """Prepared calls belong to a thread: a gradient may be computed in another, and in several at once."""
+    x, w, bias = make(2, 6, 20), make(10, 20), make(10)
+    wanted = torch.autograd.grad(functional.linear(*(tensors := [each.requires_grad_() for each in (x, w, bias)])).square().sum(), tensors)
+
+    def train(_):
+        loss = tilesmith.linear(*tensors).square().sum()
+        return [pool.submit(torch.autograd.grad, loss, tensors, retain_graph=True) for _ in range(4)]
+
+    with ThreadPoolExecutor(4) as pool, ThreadPoolExecutor(4) as others:
+        for futures in others.map(train, range(20)):
+            for got in (future.result() for future in futures):
+                for mine, theirs in zip(got, wanted):
+                    torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_the_same_shapes_otherwise(make):
+    """What a repeated call is found by tells everything that its gradients depend on."""
+    x, w = make(6, 20), make(10, 20)
+    for residual in (make(6, 10), make(6, 10).T.contiguous().T, make(10), make(6, 10, dtype=torch.bfloat16), None):
+        for alpha in (1.0, 0.5):
+            for frozen in (None, 0, 1):
+                tensors = [each.clone().requires_grad_(at != frozen) for at, each in enumerate((x, w))]
+                wide = residual if residual is None or residual.dtype == x.dtype else residual.float()
+                try:
+                    y = tilesmith.matmul(tensors[0], tensors[1].T, alpha=alpha, residual=residual)
+                except tilesmith.Error:
+                    continue
+                wanted = alpha * x @ w.T + (0 if wide is None else wide)
+                torch.testing.assert_close(y, wanted, rtol=1e-4, atol=1e-4)
+                y.backward(torch.ones_like(y))
+                for at, theirs in enumerate((alpha * w.sum(0).expand(6, 20), alpha * x.sum(0).expand(10, 20))):
+                    if at == frozen:
+                        assert tensors[at].grad is None
+                    else:
+                        torch.testing.assert_close(tensors[at].grad, theirs, rtol=1e-4, atol=1e-4)

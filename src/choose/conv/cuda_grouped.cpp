@@ -17,15 +17,27 @@ constexpr std::int64_t kChannelsOfBlock = 64, kBytesOfPixel = 128;
 constexpr std::int64_t kPlanBytes = 32 * 104;        // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
 constexpr std::int64_t kMostGroupedTiles = 1 << 30;  // a kernel counts runs and blocks in 32 bits
 
+bool result_is_w(const ConvProblem& p) {
+  return p.direction == ConvDirection::backward_weight;
+}
+
 std::int64_t grouped_shared_bytes(const KernelConfig& config, const ConvProblem& p, std::int64_t stage_bytes) {
+  const std::int64_t stages = config.algorithm.stages * stage_bytes;
+  if (result_is_w(p)) return kPlanBytes + std::max<std::int64_t>(stages, cuda_conv_resources(config).part_bytes);
   const std::int64_t tap_bytes = cuda_grouped_tile(config.algorithm).channels == 8 ? 1024 : 2048;
-  return kPlanBytes + config.algorithm.stages * stage_bytes + taps_of(p) * tap_bytes;
+  return kPlanBytes + stages + taps_of(p) * tap_bytes;
 }
 
 std::int64_t grouped_stage_bytes(const KernelConfig& config, const ConvProblem& p) {
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
   const CudaConvAxis rows = cuda_conv_axis(p, 1), columns = cuda_conv_axis(p, 2);
-  return ((tile.rows - 1) * rows.pace + rows.taps) * ((tile.columns - 1) * tile.pace + columns.taps) * kBytesOfPixel;
+  std::int64_t taps_h = rows.taps, taps_w = columns.taps, of_y = 0;
+  if (result_is_w(p)) {
+    taps_h = std::min<std::int64_t>(taps_h, tile.tap_rows);
+    taps_w = std::min<std::int64_t>(taps_w, tile.taps);
+    of_y = std::int64_t{tile.rows} * tile.columns;
+  }
+  return (((tile.rows - 1) * rows.pace + taps_h) * ((tile.columns - 1) * tile.pace + taps_w) + of_y) * kBytesOfPixel;
 }
 
 std::optional<std::string> grouped_unsuited(const KernelConfig& config, const ConvProblem& p) {
@@ -57,6 +69,7 @@ CudaGroupedWork cuda_grouped_work(const KernelConfig& config, const CudaSpec& sp
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
   const CudaConvResources facts = cuda_conv_resources(config);
   const int warps = config.algorithm.wave[0];
+  const bool weight = result_is_w(p);
   const std::array<std::int64_t, 3> of_tile{1, tile.rows, tile.columns};
   CudaGroupedWork w{.tiles = p.batch};
   std::int64_t taps = 1;
@@ -65,12 +78,15 @@ CudaGroupedWork cuda_grouped_work(const KernelConfig& config, const CudaSpec& sp
     w.phases[d] = static_cast<int>(axis.phases);
     w.tiles_along[d] = static_cast<int>(ceil_div(axis.results, of_tile[d]));
     w.tiles *= axis.phases * w.tiles_along[d];
-    if (d == 0)
-      w.depth_steps = static_cast<int>(axis.taps);
-    else
+    if (d > 0)
       taps *= axis.taps;
+    else if (!weight)
+      w.depth_steps = static_cast<int>(axis.taps);
   }
   w.units = ceil_div(p.groups * p.c, kChannelsOfBlock);
+  if (weight)
+    w.units *=
+        p.filter_d * ceil_div(p.filter_h, std::int64_t{tile.tap_rows}) * ceil_div(p.filter_w, std::int64_t{tile.taps});
   w.stage_bytes = grouped_stage_bytes(config, p);
   w.shared_bytes = grouped_shared_bytes(config, p, w.stage_bytes);
   const std::int64_t resident = std::clamp<std::int64_t>(
@@ -84,8 +100,9 @@ CudaGroupedWork cuda_grouped_work(const KernelConfig& config, const CudaSpec& sp
   // Of a warp: a tap's address, load and products for sixteen pixels; the end of a tile; a dozen for 16 bytes copied;
   // and what it waits for copies and for the others, in instructions. Fitted on an H100.
   const double sixteens = tile.rows * tile.columns / 4.0 / warps;
-  const double instructions = sixteens * (static_cast<double>(taps) * (tile.channels == 4 ? 14 : 8) + 60) +
-                              12.0 * static_cast<double>(w.stage_bytes) / 16 / facts.threads + 1500;
+  const double of_sixteen = weight ? 80 : static_cast<double>(taps) * (tile.channels == 4 ? 14 : 8) + 60;
+  const double instructions =
+      sixteens * of_sixteen + 12.0 * static_cast<double>(w.stage_bytes) / 16 / facts.threads + 1500;
   // Warps' instructions that an SM issues in a cycle.
   constexpr double kClock = 1.7e9, kOfWarp = 0.29, kMostIssued = 4.6;
   const double issued = std::min(kOfWarp * static_cast<double>(resident) * warps, kMostIssued);
@@ -94,6 +111,8 @@ CudaGroupedWork cuda_grouped_work(const KernelConfig& config, const CudaSpec& sp
   const double cached = steps * static_cast<double>(w.stage_bytes) / (0.9 * spec.reference.bytes_per_second);
   const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
   w.seconds = std::max({compute, cached, memory}) + 1e-6 * spec.reference.launch_us;
+  if (weight)  // runs are added up by a launch of its own
+    w.seconds += 1e-6 * spec.reference.launch_us + static_cast<double>(blocks * facts.part_bytes) / 1e12;
   return w;
 }
 

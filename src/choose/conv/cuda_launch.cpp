@@ -40,15 +40,18 @@ CudaConvLaunch depthwise_launch(const KernelConfig& config, const CudaSpec& spec
 
 CudaConvLaunch grouped_launch(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& problem) {
   const CudaGroupedWork work = cuda_grouped_work(config, spec, problem);
+  const CudaConvResources facts = cuda_conv_resources(config);
   return {.blocks = work.units * work.runs,
-          .threads = cuda_conv_resources(config).threads,
+          .threads = facts.threads,
           .shared_bytes = work.shared_bytes,
           .splits = work.runs,
+          .part_bytes = work.units * work.runs * facts.part_bytes,
           .lanes = 32,
           .depth_steps = work.depth_steps,
           .phases = work.phases,
           .tiles = work.tiles_along,
-          .stage_bytes = work.stage_bytes};
+          .stage_bytes = work.stage_bytes,
+          .joins = config.algorithm.split_k};
 }
 
 }  // namespace

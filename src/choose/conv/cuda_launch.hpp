@@ -21,6 +21,7 @@ struct CudaConvLaunch {
   int lanes = 0, depth_steps = 0;
   std::array<int, 3> phases{}, tiles{};
   std::int64_t stage_bytes = 0;
+  bool joins = false;  ///< a second launch adds up what the runs left
 };
 
 /// For a problem that the kernel suits.

@@ -1,5 +1,7 @@
 #include "codegen/conv/cuda.hpp"
 
+#include <algorithm>
+
 #include "codegen/flatten.hpp"
 #include "codegen/gemm/cuda.hpp"
 #include "codegen/gemm/gpu_words.hpp"
@@ -80,13 +82,13 @@ Result<std::string_view> add_grouped(ConstantsTable& table, const KernelConfig& 
   table.add("kRows", tile.rows);
   table.add("kColumns", tile.columns);
   table.add("kPace", tile.pace);
-  // Of depthwise templates, whose files it includes.
-  table.add("kTapRows", 0);
-  table.add("kTaps", 1);
+  // Forward and backward data have none; depthwise templates, whose files they include, ask for one.
+  table.add("kTapRows", tile.tap_rows);
+  table.add("kTaps", std::max(tile.taps, 1));
   table.add("kWarps", config.algorithm.wave[0]);
   table.add("kStages", config.algorithm.stages);
   table.add("kBlocksPerSm", facts.blocks_per_sm);
-  return "cuda/conv/grouped/data.cuh";
+  return config.algorithm.split_k ? "cuda/conv/grouped/weight.cuh" : "cuda/conv/grouped/data.cuh";
 }
 
 /// The same of halo tiles.

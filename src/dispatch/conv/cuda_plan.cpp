@@ -123,6 +123,10 @@ Status CudaConvPlan::run(const ConvArguments& a, const RunOptions& options) cons
       arguments.counters = place.counters;
       arguments.partials = place.parts;
     }
+    if (figures_.joins) {
+      TS_TRY(send(arguments));
+      arguments.join = 1;
+    }
     return send(arguments);
   });
 }

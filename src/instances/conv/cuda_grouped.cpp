@@ -14,14 +14,28 @@ namespace {
 constexpr int kRegistersOfGroupedSm = 65536;
 /// Of a thread beside its sums: places of pixels and what a tap needs. Found by compiling.
 constexpr int kRegistersOfTap = 60, kRegistersOfSixteen = 8;
+/// Of backward weight, beside its sums and a tap's place for each product. Found by compiling.
+constexpr int kRegistersOfProducts = 44;
+constexpr int kThreadsOfTeam = 128;  // that share a tile's octets
 
 constexpr std::array kGroupChannels{4, 8, 16};
 constexpr std::array kGroupedPaces{1, 2};
+constexpr int kTapsOfGroupedPart = 3;  // a side of the part of a filter that backward weight adds up
+
+bool adds_filters(const ConvSignature& s) {
+  return s.direction == ConvDirection::backward_weight;
+}
 
 /// Four warps share a block's octets, and all fours the tile's results.
 int sixteens_of_warp(const Algorithm& a) {
   const CudaGroupedTile tile = cuda_grouped_tile(a);
   return tile.rows * tile.columns / 16 / std::max(a.wave[0] / 4, 1);
+}
+
+/// Products of an octet of y: of groups of 16 one for each tap, of smaller ones one for two.
+int products_of_octet(const CudaGroupedTile& tile) {
+  const int taps = tile.tap_rows * tile.taps;
+  return tile.channels == 16 ? taps : (taps + 1) / 2;
 }
 
 CudaConvResources grouped_resources(const KernelConfig& config) {
@@ -31,20 +45,27 @@ CudaConvResources grouped_resources(const KernelConfig& config) {
   r.blocks_per_sm = std::max<int>(config.algorithm.block_per_cu, 1);
   r.aligned = r.pairs = true;
   r.shared_bytes = TS_MMA_SM80_SHARED_BYTES;  // the most; a launch asks for what its problem needs
-  // Groups of 4 have sums of their own in an octet.
-  r.accumulators = sixteens_of_warp(config.algorithm) * 8 * (tile.channels == 4 ? 2 : 1);
+  if (adds_filters(std::get<ConvSignature>(config.signature))) {
+    r.accumulators = 2 * 4 * products_of_octet(tile);
+    r.part_bytes = 4L * r.accumulators * kThreadsOfTeam;
+  } else {  // groups of 4 have sums of their own in an octet
+    r.accumulators = sixteens_of_warp(config.algorithm) * 8 * (tile.channels == 4 ? 2 : 1);
+  }
   if (r.threads > 0) r.launch_registers = std::min(255, kRegistersOfGroupedSm / (r.threads * r.blocks_per_sm) / 8 * 8);
   return r;
 }
 
 int grouped_registers(const KernelConfig& config) {
-  return grouped_resources(config).accumulators + kRegistersOfTap +
-         kRegistersOfSixteen * sixteens_of_warp(config.algorithm);
+  const int sums = grouped_resources(config).accumulators;
+  if (adds_filters(std::get<ConvSignature>(config.signature)))
+    return sums + kRegistersOfProducts + products_of_octet(cuda_grouped_tile(config.algorithm));
+  return sums + kRegistersOfTap + kRegistersOfSixteen * sixteens_of_warp(config.algorithm);
 }
 
 std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemmTile& row) {
   std::vector<Algorithm> out;
-  if (s.depthwise) return out;
+  // A row of the table is for backward weight where it is cut into runs.
+  if (s.depthwise || adds_filters(s) != (row.splits > 1)) return out;
   for (const int channels : kGroupChannels)
     for (const int pace : kGroupedPaces) {
       if (pace > 1 && s.direction == ConvDirection::backward_data) continue;
@@ -54,6 +75,7 @@ std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemm
                      .wave = {static_cast<std::uint16_t>(row.wave.front())},
                      .stages = static_cast<std::uint8_t>(row.stages),
                      .block_per_cu = static_cast<std::int16_t>(row.blocks_per_sm),
+                     .split_k = adds_filters(s),
                      .subtile = {static_cast<std::uint8_t>(row.tile_m), static_cast<std::uint8_t>(row.tile_n)}});
     }
   return out;
@@ -61,15 +83,14 @@ std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemm
 
 constexpr CudaConvRule kGroupedRules[] = {
     {"groups_are_octets",
-     "forward and backward data of 16-bit tensors in groups of 4, 8 or 16 channels to as many, of pixels 1 or 2 apart "
-     "(backward data 1); sizes, filters and strides are run-time numbers",
+     "16-bit tensors in groups of 4, 8 or 16 channels to as many, of pixels 1 or 2 apart (backward data 1); sizes, "
+     "filters and strides are run-time numbers",
      [](const CudaConvSubject& s) {
        const CudaGroupedTile t = cuda_grouped_tile(s.algorithm());
        const ConvDirection direction = s.signature().direction;
-       return direction != ConvDirection::backward_weight && bits_of(s.signature().data_type) == 16 &&
-              s.signature().spatial_dims == 3 && !s.signature().depthwise &&
+       return bits_of(s.signature().data_type) == 16 && s.signature().spatial_dims == 3 && !s.signature().depthwise &&
               std::ranges::find(kGroupChannels, t.channels) != kGroupChannels.end() &&
-              (t.pace == 1 || (t.pace == 2 && direction == ConvDirection::forward));
+              (t.pace == 1 || (t.pace == 2 && direction != ConvDirection::backward_data));
      },
      [](const CudaConvSubject& s) {
        const CudaGroupedTile t = cuda_grouped_tile(s.algorithm());
@@ -87,10 +108,11 @@ constexpr CudaConvRule kGroupedRules[] = {
        const CudaGroupedTile t = cuda_grouped_tile(s.algorithm());
        return fmt::format("{} warps, {} x {} results", s.algorithm().wave[0], t.rows, t.columns);
      }},
-    {"fields_belong_to_pipeline", "warps, two stages or more, and blocks that share an SM are its only options",
+    {"fields_belong_to_pipeline",
+     "warps, two stages or more, and blocks that share an SM are its only options; backward weight is cut into runs",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
-       Algorithm rest{.pipeline = a.pipeline, .instruction = a.instruction};
+       Algorithm rest{.pipeline = a.pipeline, .instruction = a.instruction, .split_k = adds_filters(s.signature())};
        std::copy_n(a.tile.begin(), 2, rest.tile.begin());
        rest.wave[0] = a.wave[0];
        rest.stages = a.stages;
@@ -99,8 +121,8 @@ constexpr CudaConvRule kGroupedRules[] = {
        return a.stages >= 2 && a.block_per_cu >= 1 && rest == a;
      },
      [](const CudaConvSubject& s) {
-       return fmt::format("stages {}, blocks {}, vector {}", s.algorithm().stages, s.algorithm().block_per_cu,
-                          s.algorithm().vector[0]);
+       return fmt::format("stages {}, blocks {}, vector {}, runs {}", s.algorithm().stages, s.algorithm().block_per_cu,
+                          s.algorithm().vector[0], s.algorithm().split_k);
      }},
     {"registers_hold_sums", "sums, and the places of a warp's pixels, stay in registers",
      [](const CudaConvSubject& s) {
@@ -116,7 +138,13 @@ constexpr CudaConvRule kGroupedRules[] = {
 }  // namespace
 
 CudaGroupedTile cuda_grouped_tile(const Algorithm& a) {
-  return {.rows = a.subtile[0], .columns = a.subtile[1], .channels = a.tile[0], .pace = a.tile[1]};
+  const int taps = a.split_k ? kTapsOfGroupedPart : 0;
+  return {.rows = a.subtile[0],
+          .columns = a.subtile[1],
+          .channels = a.tile[0],
+          .pace = a.tile[1],
+          .tap_rows = taps,
+          .taps = taps};
 }
 
 const CudaConvPipeline& cuda_conv_grouped() {

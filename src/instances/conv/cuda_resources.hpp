@@ -33,10 +33,12 @@ struct CudaDepthwiseTile {
 /// The numbers of taps for which there are kernels of so many rows, in rising order; longer filters go in parts.
 [[nodiscard]] std::span<const int> cuda_depthwise_taps(ConvDirection direction, int rows);
 
-/// A kernel for groups of a few channels: rows and columns of a tile's results; channels of a group, and pixels from
-/// one result of a row to the next.
+/// A kernel for groups of a few channels: rows and columns of a tile's results (backward weight: of pixels of y);
+/// channels of a group, and pixels from one result of a row to the next; of backward weight the part of a filter that
+/// it adds up at a time.
 struct CudaGroupedTile {
   int rows = 0, columns = 0, channels = 0, pace = 0;
+  int tap_rows = 0, taps = 0;
 };
 [[nodiscard]] CudaGroupedTile cuda_grouped_tile(const Algorithm& algorithm);
 

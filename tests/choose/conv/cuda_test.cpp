@@ -152,5 +152,36 @@ TEST(CudaConvChoice, DepthwiseLayersGetDepthwiseKernels) {
       }
 }
 
+// Groups of a few channels, in all directions.
+TEST(CudaConvChoice, SmallGroupsGetGroupedKernels) {
+  for (const ConvDirection direction :
+       {ConvDirection::forward, ConvDirection::backward_data, ConvDirection::backward_weight})
+    for (const std::int64_t channels : {4, 8, 16})
+      for (const std::int64_t stride : {1, 2}) {
+        const ConvProblem p{.direction = direction,
+                            .data_type = DataType::bf16,
+                            .type_out = DataType::bf16,
+                            .type_bias = DataType::bf16,
+                            .batch = 64,
+                            .groups = 32,
+                            .c = channels,
+                            .k = channels,
+                            .in_h = 56,
+                            .in_w = 56,
+                            .filter_h = 3,
+                            .filter_w = 3,
+                            .stride_h = stride,
+                            .stride_w = stride,
+                            .pad_h = 1,
+                            .pad_w = 1,
+                            .pad_high_h = 1,
+                            .pad_high_w = 1};
+        const auto ranking = rank(hopper(), p);
+        ASSERT_TRUE(ranking);
+        EXPECT_EQ(ranking->candidates.front().recipe.main().algorithm.pipeline, Pipeline::grouped)
+            << name_of(direction) << " groups of " << channels << " stride " << stride;
+      }
+}
+
 }  // namespace
 }  // namespace tilesmith

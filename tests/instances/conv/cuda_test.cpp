@@ -137,7 +137,8 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("registers_hold_sums", depthwise, [](S&, A& a) { a.block_per_cu = 20; });
   const KernelConfig grouped = listed_conv(Pipeline::grouped);
   expect("groups_are_octets", grouped, [](S&, A& a) { a.tile[0] = 12; });
-  expect("groups_are_octets", grouped, [](S& s, A&) { s.direction = ConvDirection::backward_weight; });
+  expect("groups_are_octets", grouped, [](S& s, A&) { s.spatial_dims = 2; });
+  expect("fields_belong_to_pipeline", grouped, [](S& s, A&) { s.direction = ConvDirection::backward_weight; });
   expect("results_are_sixteens", grouped, [](S&, A& a) { a.wave[0] = 6; });
   expect("fields_belong_to_pipeline", grouped, [](S&, A& a) { a.split_k = true; });
   expect("registers_hold_sums", grouped, [](S&, A& a) { a.block_per_cu = 8; });

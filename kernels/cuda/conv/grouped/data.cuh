@@ -24,21 +24,14 @@
 
 #include "../../common/launch.cuh"
 #include "../../gemm/epilogue.cuh"
-#include "../../gemm/mma.cuh"
-#include "../depthwise/stages.cuh"
+#include "octets.cuh"
 
 namespace ts::conv {
 
-constexpr int kLanes = 32;                       // of two channels each
-constexpr int kPairsOfOctets = 4;                // of a block
-constexpr int kResults = cfg::kRows * cfg::kColumns;
-constexpr int kTeams = cfg::kWarps / kPairsOfOctets;  // of warps that share a tile's results
 constexpr int kSixteens = kResults / 16 / kTeams;     // of results, of a warp
 constexpr int kSets = cfg::kChannels == 4 ? 2 : 1;    // of sums of an octet
 constexpr int kWeightWords = cfg::kChannels == 8 ? 2 : 4;  // of a lane, for a tap
 constexpr int kTapBytes = kPairsOfOctets * 32 * 4 * kWeightWords;
-static_assert(kElementBytes == 2 && (cfg::kChannels == 4 || cfg::kChannels == 8 || cfg::kChannels == 16));
-static_assert(cfg::kWarps % kPairsOfOctets == 0 && kResults % (16 * kTeams) == 0, "results are taken in sixteens");
 
 // d += a x b of 16 rows, 8 columns and 8 of k.
 TS_DEVICE void multiply_add_octet(float (&d)[4], u32 a0, u32 a1, u32 b) {
@@ -80,9 +73,6 @@ struct GroupedData {
   TS_DEVICE unsigned char* stage_at(int stage) const { return shared + kStepBytes + stage * args.stage_bytes; }
   TS_DEVICE unsigned char* weights() const { return stage_at(cfg::kStages); }
   TS_DEVICE int all_channels() const { return static_cast<int>(args.groups) * cfg::kChannels; }
-  static TS_DEVICE int lane() { return static_cast<int>(threadIdx.x) & 31; }
-  static TS_DEVICE int pair() { return static_cast<int>(threadIdx.x) / 32 % kPairsOfOctets; }
-  static TS_DEVICE int team() { return static_cast<int>(threadIdx.x) / 32 / kPairsOfOctets; }
 
   // The weight of channels `in` and `out` of the block; zero where these are of two groups.
   TS_DEVICE u32 weight_at(int in, int out, i64 tap) const {
@@ -142,7 +132,7 @@ struct GroupedData {
         for (int m = 0; m < kSixteens; ++m) {
           const int at = pixel[m] + tap;
           u32 a[4];
-          load_matrices(a, tile + at * 128 + ((octet ^ (at & 7)) << 4));
+          load_matrices(a, octet_at(tile, at, octet));
           if constexpr (cfg::kChannels == 16) {
             multiply_add(sums[m][0][0], a[0], a[1], a[2], a[3], b[0], b[1]);
             multiply_add(sums[m][1][0], a[0], a[1], a[2], a[3], b[2], b[3]);
@@ -261,8 +251,6 @@ extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, ts::cfg::kBlock
   constexpr int kWidth = 2 * ts::conv::kLanes;
   const int channels = static_cast<int>(args.groups) * ts::cfg::kChannels, blocks = ts::ceil_div(channels, kWidth);
   const int part = static_cast<int>(blockIdx.x) / blocks, block = static_cast<int>(blockIdx.x) - part * blocks;
-  ts::conv::Shape shape(args);
-  shape.strips = 1;  // a tile's columns are those of all warps
-  const ts::conv::GroupedData kernel{args, shape, block * kWidth, dynamic_shared};
+  const ts::conv::GroupedData kernel{args, ts::conv::whole_shape(args), block * kWidth, dynamic_shared};
   kernel.run(part);
 }

@@ -1,0 +1,39 @@
+// What the templates for groups of a few channels share. Eight neighbouring channels, an octet, are 16 bytes. A block has
+// 64 channels: eight octets, of which four warps have two each. All fours of warps, teams, share a tile's results.
+#pragma once
+
+#include "../../gemm/mma.cuh"
+#include "../depthwise/stages.cuh"
+
+namespace ts::conv {
+
+constexpr int kLanes = 32;         // of two channels each
+constexpr int kPairsOfOctets = 4;  // of a block
+constexpr int kResults = cfg::kRows * cfg::kColumns;
+constexpr int kTeams = cfg::kWarps / kPairsOfOctets;
+static_assert(kElementBytes == 2 && (cfg::kChannels == 4 || cfg::kChannels == 8 || cfg::kChannels == 16));
+static_assert(cfg::kWarps % kPairsOfOctets == 0 && kResults % (16 * kTeams) == 0, "results are taken in sixteens");
+
+TS_DEVICE int lane() {
+  return static_cast<int>(threadIdx.x) & 31;
+}
+TS_DEVICE int pair() {
+  return static_cast<int>(threadIdx.x) / 32 % kPairsOfOctets;
+}
+TS_DEVICE int team() {
+  return static_cast<int>(threadIdx.x) / 32 / kPairsOfOctets;
+}
+
+// The address of an octet of a pixel in a swizzled tile (stages.cuh).
+TS_DEVICE u32 octet_at(u32 tile, int pixel, int octet) {
+  return tile + pixel * 128 + ((octet ^ (pixel & 7)) << 4);
+}
+
+// A tile's columns are those of all warps.
+TS_DEVICE Shape whole_shape(const TsCudaConvArgs& args) {
+  Shape shape(args);
+  shape.strips = 1;
+  return shape;
+}
+
+}  // namespace ts::conv

@@ -5,6 +5,7 @@
 
 #include <ck_tile/core.hpp>
 #include <cstddef>
+#include <type_traits>
 #include <vector>
 
 #include "tilesmith_ck/conv.h"
@@ -53,10 +54,19 @@ inline std::size_t weight_elements(const ConvArguments& a) {
   return static_cast<std::size_t>(a.groups) * a.k * a.c * filter_points(a);
 }
 
+/// Whether a kernel starts all lanes of its pipeline: one with waves that only load has more than those that multiply,
+/// and an earlier Composable Kernel would leave them out.
+template <class Kernel, class = void>
+struct StartsAllLanes : std::true_type {};
+template <class Kernel>
+struct StartsAllLanes<Kernel, std::void_t<decltype(Kernel::GemmPipeline::LaunchBlockSize)>>
+    : std::bool_constant<Kernel::kBlockSize == Kernel::GemmPipeline::LaunchBlockSize> {};
+
 /// Gradients of the image are added by several blocks, and those of the filters by parts of the sum: what they are
 /// added into is zero before every repetition. `make_launch(kernel, grid, block, arguments...)` gives a launch.
 template <class Kernel, ConvDirection kDirection, class Element, class MakeLaunch>
 float launch_conv(const ConvArguments& a, const ck_tile::stream_config& stream, MakeLaunch make_launch) {
+  static_assert(StartsAllLanes<Kernel>::value, "this Composable Kernel does not know waves that only load");
   const auto kernel_arguments = conv_arguments<Kernel, kDirection>(a, a.w);
   if (!Kernel::IsSupportedArgument(kernel_arguments)) return kRefused;
   const auto launch = make_launch(Kernel{}, Kernel::GridSize(kernel_arguments), Kernel::BlockSize(), kernel_arguments);
@@ -101,6 +111,7 @@ std::size_t two_stage_workspace(const ConvArguments& a) {
 /// The sums in float32 into the workspace, then a kernel that converts them.
 template <class Kernel, class Convert, class Element, int kConvertTile, class MakeLaunch>
 float launch_conv_two_stage(const ConvArguments& a, const ck_tile::stream_config& stream, MakeLaunch make_launch) {
+  static_assert(StartsAllLanes<Kernel>::value, "this Composable Kernel does not know waves that only load");
   if (a.workspace == nullptr) return kRefused;
   const auto kernel_arguments = conv_arguments<Kernel, ConvDirection::bwd_weight>(a, a.workspace);
   if (!Kernel::IsSupportedArgument(kernel_arguments)) return kRefused;

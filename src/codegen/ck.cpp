@@ -96,14 +96,19 @@ Status CkWriter::Plan::add_aliases() {
       aliases.back().text += ";\n";
       continue;
     }
-    const std::string& name = alias.class_template == "pipeline" ? *unit->class_of(pipeline) : alias.class_template;
-    if (alias.arguments.size() == 1) {
-      aliases.back().text += fmt::format("using {} = ck_tile::{}<{}>;\n", alias.name, name, alias.arguments[0]);
+    std::string name = alias.class_template;
+    std::vector<std::string> arguments = alias.arguments;
+    if (name == "pipeline") {
+      const CkPipelineClass& of = *unit->class_of(pipeline);
+      name = of.name;
+      arguments.insert(arguments.end(), of.arguments.begin(), of.arguments.end());
+    }
+    if (arguments.size() == 1) {
+      aliases.back().text += fmt::format("using {} = ck_tile::{}<{}>;\n", alias.name, name, arguments[0]);
       continue;
     }
     aliases.back().text += fmt::format("using {} = ck_tile::{}<\n", alias.name, name);
-    for (std::size_t i = 0; i < alias.arguments.size(); ++i)
-      TS_TRY(add_argument(alias.arguments[i], i + 1 == alias.arguments.size()));
+    for (std::size_t i = 0; i < arguments.size(); ++i) TS_TRY(add_argument(arguments[i], i + 1 == arguments.size()));
     aliases.back().text.pop_back();
     aliases.back().text += ">;\n";
   }

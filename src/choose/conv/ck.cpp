@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <utility>
 
 #include "choose/ck_serves.hpp"
 #include "choose/compute_unit.hpp"
@@ -171,10 +172,11 @@ double predicted_seconds(const KernelConfig& config, const CkFacts& facts, const
   // A depthwise kernel does little but read and write.
   if (s.depthwise) return compute_unit::pass_seconds(bytes_of(p), facts.reference);
   if (s.two_stage) return two_stage_seconds(a, facts, p, ck_k_batch(facts, config, p));
-  const ComputeUnitProduct product = product_of(p, a.groups_merged);
-  return s.stream_k_reduction == StreamKReduction::none
-             ? ck_gemm_seconds(a, p.data_type, facts, product)
-             : ck_stream_k_seconds(a, {p.data_type, p.data_type, s.stream_k_reduction}, facts, product);
+  ComputeUnitProduct product = product_of(p, a.groups_merged);
+  if (s.stream_k_reduction == StreamKReduction::none) return ck_gemm_seconds(a, p.data_type, facts, product);
+  // The tiles of all groups are shared out together, as rows of one product.
+  product.m *= std::exchange(product.batch, 1);
+  return ck_stream_k_seconds(a, {p.data_type, p.data_type, s.stream_k_reduction}, facts, product);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kSumBytes = 4;  // of an element that a block leaves for another
 
-/// Of joining the parts of a member, and of setting to zero what they are joined in.
+/// Of joining parts, and of setting to zero what they are joined in.
 double join_seconds(const ComputeUnitTile& tile, const ReferenceChip& chip, const ComputeUnitProduct& product,
                     const StreamKShares& shares, std::int64_t blocks, StreamKReduction reduction, double result_bytes) {
   const double elements = static_cast<double>(tile.m) * tile.n;
@@ -47,14 +47,12 @@ double stream_k_seconds(const ComputeUnitTile& tile, const ReferenceChip& chip, 
   const std::int64_t steps = ceil_div(product.k, tile.k);
   const std::int64_t blocks = std::int64_t{chip.compute_units} * tile.blocks_per_cu;
   const StreamKShares shares = stream_k_shares(tiles, steps, blocks);
-  const auto members = static_cast<double>(product.batch);
-  const double join = members * join_seconds(tile, chip, product, shares, blocks, reduction, result_bytes);
+  const double join = join_seconds(tile, chip, product, shares, blocks, reduction, result_bytes);
   if (shares.shared == 0) return predicted_seconds(tile, chip, type, product) + join;
   const double rounds = static_cast<double>(shares.whole / blocks);
   const double begun = 1 + static_cast<double>(shares.shared) / static_cast<double>(blocks);
   const double shared_steps = static_cast<double>(ceil_div(shares.shared * steps, blocks));
-  const double work = members *
-                      (rounds * static_cast<double>(steps + compute_unit::kIdleSteps) + shared_steps +
+  const double work = (rounds * static_cast<double>(steps + compute_unit::kIdleSteps) + shared_steps +
                        begun * compute_unit::kIdleSteps) *
                       step_seconds(tile, chip, type);
   return compute_unit::kLaunchSeconds + std::max(work, compute_unit::memory_seconds(product.bytes, chip)) + join;

@@ -20,8 +20,7 @@ struct StreamKShares {
 };
 [[nodiscard]] StreamKShares stream_k_shares(std::int64_t tiles, std::int64_t steps, std::int64_t blocks);
 
-/// `reduction` is not none. `result_bytes` are those of an element of the result. The members of a batch come one after
-/// the other.
+/// `reduction` is not none. `result_bytes` are those of an element of the result. The product is one, without a batch.
 [[nodiscard]] double stream_k_seconds(const ComputeUnitTile& tile, const ReferenceChip& chip, DataType type,
                                       const ComputeUnitProduct& product, StreamKReduction reduction,
                                       double result_bytes);

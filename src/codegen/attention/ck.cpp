@@ -30,6 +30,7 @@ enum Trait : CkTraits {
   kTransposedLoad = 1u << 13,
   kShortQueries = 1u << 14,
   kPadsOfEight = 1u << 15,
+  kBlockTable = 1u << 16,
 };
 constexpr std::string_view kTraitNames[] = {"bias",
                                             "log-sum-exp",
@@ -46,7 +47,8 @@ constexpr std::string_view kTraitNames[] = {"bias",
                                             "gradient of the bias",
                                             "transposed load",
                                             "limit of query rows",
-                                            "alignment of eight elements"};
+                                            "alignment of eight elements",
+                                            "table with a row of pages for each sequence"};
 
 const AttentionSignature& signature(const KernelConfig& c) {
   return c.attention();
@@ -201,9 +203,9 @@ constexpr CkWord kWords[] = {
      kTransposedLoad},
     {"paged_kv", trait<&AttentionSignature::paged_kv>, kPaged},
     {"page_size", [](Text& out, const KernelConfig& c, const AmdChip&) { number(out, signature(c).page_size); },
-     kPaged | kPageSize},
+     kPageSize},
     {"kv_layout", kv_layout},
-    {"kv_lookup", kv_lookup},
+    {"kv_lookup", kv_lookup, kBlockTable},
     {"rope", rope, kRope},
     {"hdim_q", [](Text& out, const KernelConfig& c, const AmdChip&) { number(out, signature(c).head_dim_qk); }},
     {"hdim_v", [](Text& out, const KernelConfig& c, const AmdChip&) { number(out, signature(c).head_dim_v); }},
@@ -221,14 +223,15 @@ CkTraits needs(const KernelConfig& c) {
   if (s.family == F::bwd_dot_do_o) return 0;
   CkTraits out = bit(s.deterministic, kDeterministic);
   if (s.family == F::bwd_convert_dq) return out;
-  out |= bit(s.paged_kv, kPaged) | bit(s.rope != RopeKind::none, kRope);
+  out |= bit(s.paged_kv && s.family != F::batch_prefill, kPaged) | bit(s.rope != RopeKind::none, kRope);
   if (s.family == F::fwd_appendkv) return out;
   out |= bit(s.bias != BiasKind::none, kBias) | bit(s.dropout, kDropout) | bit(s.dbias, kBiasGradient) |
          bit(s.soft_cap, kSoftCap) | bit(s.sink, kSink) | bit(s.skip_min_seqlen_q, kSkip) |
          bit(s.qscale == QuantScale::pertensor, kPerTensorScale) |
          bit(s.qscale == QuantScale::blockscale || s.qscale == QuantScale::kv_blockscale, kBlockScale) |
          bit(c.algorithm.use_trload || is_transposed(c.algorithm.pipeline), kTransposedLoad) |
-         bit(s.page_size != 1, kPageSize) | bit(c.algorithm.max_seqlen_q != 0, kShortQueries);
+         bit(s.page_size != 1, kPageSize) | bit(c.algorithm.max_seqlen_q != 0, kShortQueries) |
+         bit(s.family == F::batch_prefill && s.kv_lookup == KvLookup::vllm, kBlockTable);
   if (s.family == F::bwd_dq_dk_dv) return out | bit(c.algorithm.pad[2] == 8 || c.algorithm.pad[3] == 8, kPadsOfEight);
   return out | bit(s.lse, kLse);
 }

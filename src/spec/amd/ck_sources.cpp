@@ -52,6 +52,16 @@ Status check_alias_names(const JsonReader& from, const std::vector<CkAlias>& ali
   return {};
 }
 
+/// The class's name, or a list of it and its arguments.
+Result<CkPipelineClass> read_pipeline_class(const JsonReader& from) {
+  if (auto words = from.strings()) {
+    if (words->empty()) return from.refuse("the name of a class, and its arguments");
+    return CkPipelineClass{words->front(), {words->begin() + 1, words->end()}};
+  }
+  TS_ASSIGN(std::string name, from.string());
+  return CkPipelineClass{std::move(name), {}};
+}
+
 Result<CkUnit> read_unit(const JsonReader& from, const CkSourcesSpec& spec) {
   TS_TRY(
       from.only({"family", "versions", "pipelines", "padded", "aliases", "make", "arguments", "grid", "splits_log2"}));
@@ -62,8 +72,8 @@ Result<CkUnit> read_unit(const JsonReader& from, const CkSourcesSpec& spec) {
   for (const auto& [name, value] : pipelines) {
     const auto pipeline = parse_enum<Pipeline>(name);
     if (!pipeline) return std::unexpected(pipeline.error().in(value.place()));
-    TS_ASSIGN(std::string class_template, value.string());
-    unit.pipelines.emplace_back(*pipeline, std::move(class_template));
+    TS_ASSIGN(CkPipelineClass pipeline_class, read_pipeline_class(value));
+    unit.pipelines.emplace_back(*pipeline, std::move(pipeline_class));
   }
   if (from.has("padded")) {
     TS_ASSIGN(const auto padded, from.at("padded").members());
@@ -119,9 +129,9 @@ bool is_ck_word(std::string_view argument) {
   return argument[0] >= 'a' && argument[0] <= 'z' && argument.find(':') == std::string_view::npos;
 }
 
-const std::string* CkUnit::class_of(Pipeline pipeline) const {
-  for (const auto& [each, class_template] : pipelines)
-    if (each == pipeline) return &class_template;
+const CkPipelineClass* CkUnit::class_of(Pipeline pipeline) const {
+  for (const auto& [each, pipeline_class] : pipelines)
+    if (each == pipeline) return &pipeline_class;
   return nullptr;
 }
 

@@ -20,7 +20,7 @@ namespace tilesmith {
 /// instance; others (numbers, true and false, names of earlier aliases, members of Types) stand as they are.
 struct CkAlias {
   std::string name;
-  std::string class_template;  ///< "pipeline": the class of the instance's pipeline; "=": the one argument itself
+  std::string class_template;  ///< "pipeline": that of the instance's pipeline; "=": the one argument itself
   std::vector<std::string> arguments;
 };
 
@@ -28,11 +28,17 @@ struct CkAlias {
 /// "kConstant" are not.
 [[nodiscard]] bool is_ck_word(std::string_view argument);
 
+/// A pipeline's class: its arguments follow those of the alias "pipeline".
+struct CkPipelineClass {
+  std::string name;
+  std::vector<std::string> arguments;
+};
+
 /// How one family's sources are written for some versions.
 struct CkUnit {
   std::string family;
   std::vector<std::string> versions;
-  std::vector<std::pair<Pipeline, std::string>> pipelines;  ///< and their classes
+  std::vector<std::pair<Pipeline, CkPipelineClass>> pipelines;
   std::vector<std::pair<Pipeline, std::array<std::uint8_t, 4>>>
       padded;  ///< pads without which a class does not compile
   std::vector<CkAlias> aliases;
@@ -41,7 +47,7 @@ struct CkUnit {
   std::array<std::vector<std::string>, 2> grid_arguments;  ///< attention: by SequenceMode
   std::vector<int> splits_log2;  ///< combine: one kernel for each of these logarithms of split counts
 
-  [[nodiscard]] const std::string* class_of(Pipeline pipeline) const;
+  [[nodiscard]] const CkPipelineClass* class_of(Pipeline pipeline) const;
 };
 
 struct CkSourcesSpec {

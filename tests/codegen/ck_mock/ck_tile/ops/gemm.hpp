@@ -31,6 +31,7 @@ struct TileGemmShape {
   using TileOf = Tile;
   using WavesOf = Waves;
   using WarpOf = Warp;
+  static constexpr index_t kWaves = Waves::at(0) * Waves::at(1) * Waves::at(2);
   static constexpr bool kWhole = Tile::at(0) % (Waves::at(0) * Warp::at(0)) == 0 &&
                                  Tile::at(1) % (Waves::at(1) * Warp::at(1)) == 0 && Tile::at(2) % Warp::at(2) == 0;
   static_assert(kWhole, "a tile is whole fragments of its waves");
@@ -102,6 +103,13 @@ struct GemmPipelineAGmemBGmemCRegV1 : GemmPipeline<P, false, false> {
 };
 template <class P>
 struct GemmPipelineAGmemBGmemCRegAsyncV1 : GemmPipeline<P, false, false> {
+  static_assert(P::scheduler == GemmPipelineScheduler::Intrawave);
+};
+/// Beside waves that multiply it has some that only load.
+template <class P, class Policy = DefaultGemmPolicy, index_t kLoadingWaves = 4>
+struct GemmPipelineAgBgCrWavelet : GemmPipeline<P, false, false> {
+  using PolicyOf = Policy;
+  static constexpr index_t LaunchBlockSize = 64 * (P::ShapeOf::kWaves + kLoadingWaves);
   static_assert(P::scheduler == GemmPipelineScheduler::Intrawave);
 };
 template <class P>

@@ -88,10 +88,20 @@ using GroupedConvFwdHostArgs = GroupedConvHostArgs<const void*, const void*, voi
 using GroupedConvBwdWeightHostArgs = GroupedConvHostArgs<const void*, void*, const void*, element_wise::PassThrough>;
 using GroupedConvBwdDataHostArgs = GroupedConvHostArgs<void*, const void*, const void*, element_wise::PassThrough>;
 
+template <class Pipeline, class = void>
+struct LanesOf {
+  static constexpr index_t kLanes = 256;
+};
+template <class Pipeline>
+struct LanesOf<Pipeline, std::void_t<decltype(Pipeline::LaunchBlockSize)>> {
+  static constexpr index_t kLanes = Pipeline::LaunchBlockSize;
+};
+
 template <class Conv, class Partitioner, class Pipeline, class Epilogue, class HostArgs>
 struct GroupedConvolutionKernel {
+  using GemmPipeline = Pipeline;
   struct Kargs {};
-  static constexpr index_t kBlockSize = 256;
+  static constexpr index_t kBlockSize = LanesOf<Pipeline>::kLanes;
   static constexpr bool check() {
     if constexpr (std::is_void_v<typename Conv::DepthwiseOf>) {
       using Problem = typename Pipeline::Problem;

@@ -428,7 +428,7 @@ TEST(CkSource, ConvolutionCompilesAgainstTheStandIn) {
 INSTANTIATE_TEST_SUITE_P(All, CkSourceCompiles,
                          testing::Values(std::pair("gfx950", "2026-05"), std::pair("gfx950", "2026-09"),
                                          std::pair("gfx942", "2024-10"), std::pair("gfx90a", "2025-02"),
-                                         std::pair("gfx1100", "2026-05")));
+                                         std::pair("gfx942", "2025-07"), std::pair("gfx1100", "2026-05")));
 
 }  // namespace
 }  // namespace tilesmith

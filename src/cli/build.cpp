@@ -74,9 +74,7 @@ Result<std::vector<KernelConfig>> instances_of(const BuildOptionsOfVerb& options
         return configs.size() <= options.max;
       },
       statistics));
-  if (configs.empty())
-    return fail(ErrorCode::invalid_argument, "the selection holds no instance",
-                "tilesmith list shows what a selection holds");
+  if (configs.empty()) return options.selection.holds_nothing();
   if (configs.size() > options.max)
     return fail(ErrorCode::invalid_argument, fmt::format("the selection holds more than {} instances", options.max),
                 "a narrower --filter, or a larger --max");
@@ -248,8 +246,11 @@ void add_generate(CLI::App& app, int& exit_code) {
   verb->add_option("--out", options->out, "Folder to write to")->required();
   verb->add_option("--ck-version", options->ck_version,
                    "AMD: the state of Composable Kernel that the sources are for, a month (default 2026-05)");
-  verb->add_option("--sample", options->sample, "AMD: only so many sources, spread over the selection");
-  verb->add_option("--max", options->max, "Refuse selections larger than this")->capture_default_str();
+  verb->add_option("--sample", options->sample, "AMD: only so many sources, spread over the selection")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--max", options->max, "Refuse selections larger than this")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   verb->callback([options, &exit_code] { exit_code = exit_code_of(generate_sources(*options)); });
 }
 

@@ -249,9 +249,7 @@ Status generate_ck_folder(const Selection& selection, const CkFolder& options) {
       },
       statistics));
   TS_TRY(status);
-  if (seen == 0)
-    return fail(ErrorCode::invalid_argument, "the selection holds no instance",
-                "tilesmith list shows what a selection holds");
+  if (seen == 0) return selection.holds_nothing();
   if (folder.written() == 0)
     return fail(ErrorCode::unsupported,
                 fmt::format("no instance of the selection has a source: {}", refused.begin()->second.second),

@@ -19,7 +19,22 @@ Result<std::pair<int, int>> parse_head_dims(const std::string& text) {
   if (std::sscanf(text.c_str(), "%5d%n", &qk, &used) == 1 && static_cast<std::size_t>(used) == text.size())
     return std::pair(qk, qk);
   return fail(ErrorCode::invalid_argument, fmt::format("--head-dim {}", text),
-              "one figure, or two joined by x: 192x128");
+              "one figure from 1 to 65535, or two joined by x: 192x128");
+}
+
+/// Whether a selection holds an instance at all.
+bool holds_some(const Selection& selection) {
+  const auto listing = selection.prepare();
+  bool found = false;
+  ListStatistics statistics;
+  return listing &&
+         listing->walk(
+             [&](const KernelConfig&) {
+               found = true;
+               return false;
+             },
+             statistics) &&
+         found;
 }
 
 }  // namespace
@@ -76,6 +91,31 @@ Result<Listing> Selection::prepare() const {
   }
   warn_of_unused_values(request.arch);
   return Listing::prepare(std::move(asked));
+}
+
+std::unexpected<Error> Selection::holds_nothing() const {
+  using Change = void (*)(Selection&);
+  constexpr std::pair<std::string_view, Change> kOptions[] = {
+      {"--dtype", [](Selection& s) { s.request.data_types.clear(); }},
+      {"--head-dim", [](Selection& s) { s.head_dims.clear(); }},
+      {"--variant", [](Selection& s) { s.request.variant.clear(); }},
+      {"--ndim", [](Selection& s) { s.request.spatial_dims.clear(); }},
+      {"--filter", [](Selection& s) { s.request.filters.clear(); }},
+      {"--filter-file", [](Selection& s) { s.request.filter_files.clear(); }},
+      {"--mode", [](Selection& s) { s.mode = Selection().mode; }},
+      {"-m, -n and -k", [](Selection& s) { s.m = s.n = s.k = {}; }},
+  };
+  std::vector<std::string_view> options;
+  for (const auto& [option, drop] : kOptions) {
+    Selection wider = *this;
+    drop(wider);
+    if (holds_some(wider)) options.push_back(option);
+  }
+  return fail(
+      ErrorCode::invalid_argument, fmt::format("the selection holds no instance of {} for {}", operation, request.arch),
+      options.empty()
+          ? std::string("tilesmith list shows what there is")
+          : fmt::format("without {} it holds some; tilesmith list shows them", fmt::join(options, ", or without ")));
 }
 
 void warn_of_unused_values(std::string_view arch) {

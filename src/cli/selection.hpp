@@ -23,6 +23,8 @@ struct Selection {
 
   void add_to(CLI::App& verb);
   [[nodiscard]] Result<Listing> prepare() const;
+  /// The error of a selection that holds no instance. The hint names the options without which it would hold some.
+  [[nodiscard]] std::unexpected<Error> holds_nothing() const;
 };
 
 /// Where TILESMITH_SPEC_DIR names facts: warns of each tile of the architecture's tables that makes no kernel.

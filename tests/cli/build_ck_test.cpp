@@ -117,5 +117,19 @@ TEST_F(BuildCk, SaysWhatIsMissing) {
   EXPECT_EQ(program("build --arch gfx94 --origin ck --op gemm").code, 1);
 }
 
+TEST_F(BuildCk, AnEmptySelectionNamesTheOptionThatEmptiedIt) {
+  for (const auto& [words, hint] :
+       {std::pair{"build --arch gfx942 --op gemm --dtype fp32", "without --dtype it holds some"},
+        std::pair{"build --arch gfx942 --op attention --origin own --dtype bf16 --head-dim 7", "without --head-dim"},
+        std::pair{"generate --out x --arch gfx1100 --op conv --mode sound", "without --mode"},
+        std::pair{"generate --out x --arch gfx942 --filter c.tile_m0==1 --filter c.lse", "without --filter"},
+        std::pair{"generate --out x --arch gfx942 --sample -3", "--sample"},
+        std::pair{"generate --out x --arch gfx942 --max 0", "--max"}}) {
+    const auto outcome = program(words);
+    EXPECT_NE(outcome.code, 0) << words;
+    EXPECT_NE(outcome.errors.find(hint), std::string::npos) << words << "\n" << outcome.errors;
+  }
+}
+
 }  // namespace
 }  // namespace tilesmith

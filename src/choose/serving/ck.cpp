@@ -15,8 +15,9 @@ constexpr std::int64_t kRotaryStep = 16;  // elements of a head that a lane turn
 
 std::string_view obstacle(const AppendKv& c) {
   const auto is_head_dim = [](std::int64_t dim) { return dim > 0 && dim <= std::numeric_limits<std::uint16_t>::max(); };
-  if (c.heads_kv <= 0 || !is_head_dim(c.head_dim_qk) || !is_head_dim(c.head_dim_v))
-    return "heads_kv and the head dims are numbers of heads and elements, at least 1";
+  if (!is_head_dim(c.head_dim_qk) || !is_head_dim(c.head_dim_v)) return "head dims are 1 to 65535";
+  if (c.batch < 0 || c.seqlen < 0 || c.heads_q < 0 || c.heads_kv < 1)
+    return "batch, seqlen and heads_q are at least 0, heads_kv at least 1";
   if (c.mode != SequenceMode::batch) return "every sequence gets as many new tokens: Composable Kernel has no offsets";
   if (c.cache != KvElements::as_queries) return "Composable Kernel's caches have the type of the new tokens";
   if (c.slots != nullptr) return "Composable Kernel finds a token's row by the sequence's length, not by a slot";
@@ -51,10 +52,10 @@ std::string_view obstacle_to_sizes(const KernelConfig& config, const AppendKv& c
 
 Result<CkInstances> instances_of(const CkFacts& facts, const AppendKv& call) {
   if (const std::string_view why = obstacle(call); !why.empty())
-    return fail(
-        ErrorCode::unsupported,
-        fmt::format("no instance of Composable Kernel for {} appends these keys and values", facts.chip.arch.text()),
-        std::string(why));
+    return fail(ErrorCode::unsupported,
+                fmt::format("no instance of Composable Kernel for {} appends these keys and values: {}",
+                            facts.chip.arch.text(), why),
+                "tilesmith list --origin ck --variant appendkv shows what there is");
   return ck_attention_instances(facts, wanted_of(call),
                                 [&](const KernelConfig& config) { return obstacle_to_sizes(config, call); });
 }

@@ -109,7 +109,8 @@ TEST(CkAppendKv, SaysWhyThereIsNone) {
   EXPECT_NE(text([](AppendKv& c) { c.rotary.dim = 24; }).find("multiple of 16"), std::string::npos);
   EXPECT_NE(text([](AppendKv& c) { c.rotary.dim = 32, c.heads_q = 0; }).find("query heads"), std::string::npos);
   EXPECT_NE(text([](AppendKv& c) { c.heads_kv = 0; }).find("at least 1"), std::string::npos);
-  EXPECT_NE(text([](AppendKv& c) { c.head_dim_qk = 65536 + 128; }).find("at least 1"), std::string::npos);
+  EXPECT_NE(text([](AppendKv& c) { c.head_dim_qk = 65536 + 128; }).find("1 to 65535"), std::string::npos);
+  EXPECT_NE(text([](AppendKv& c) { c.batch = -1; }).find("at least 0"), std::string::npos);
   EXPECT_NE(text([](AppendKv& c) { c.head_dim_qk = 300; }).find("head dims 300x128"), std::string::npos);
   EXPECT_NE(text([](AppendKv& c) { c.data_type = DataType::fp32; }).find("none of fp32"), std::string::npos);
 }

@@ -188,6 +188,22 @@ TEST(CkSource, RefusesWhatCannotCompileAndSaysWhy) {
           .find("two_slices_of_k0"),
       std::string::npos);
   EXPECT_NE(error("gfx1100", kForward).find("copies_to_local_memory"), std::string::npos);
+  // a slice of keys is three elements for each of 512 lanes; one of values is no whole number for 384
+  EXPECT_NE(error("gfx942",
+                  "fmha_fwd_splitkv_bf16_batch_h160_qr_t128x96x16x160x32x256_w16x16x16_pad1100_mask=no_bias=no_lse=1_"
+                  "logits=1_bpc=-1")
+                .find("block_loads_keys: n0 96, k0 16, 512 lanes"),
+            std::string::npos);
+  EXPECT_NE(error("gfx942",
+                  "fmha_fwd_fp16_batch_h32_qr_async_t192x384x16x32x32x32_w32x32x16_pad1111_mask=generic_bias=no_lse=1_"
+                  "logits=1_bpc=-1")
+                .find("block_loads_values: n1 32, k1 32, 384 lanes"),
+            std::string::npos);
+  EXPECT_NE(error("gfx942",
+                  "fmha_batch_prefill_bf16_group_h160_qr_async_t16x256x32x160x32x256_w16x16x16_pad1111_mask=no_bias="
+                  "alibi_lse=1_drop=1_pkv=1_kvl=linear_bpc=-1")
+                .find("block_loads_values"),
+            std::string::npos);
   EXPECT_NE(error("gfx950",
                   "fmha_fwd_bf16_batch_h128_qr_async_trload_v3_t256x32x32x128x32x128_w16x16x32_pad1100_mask=no_bias=no_"
                   "bpc=-1")

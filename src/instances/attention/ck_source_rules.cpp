@@ -2,6 +2,9 @@
 // which a source compiles to a kernel that computes nothing. An instance that is listed and breaks one has no source.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
+
 #include "instances/attention/ck_tiles.hpp"
 
 namespace tilesmith {
@@ -28,6 +31,55 @@ int product_of_waves(const Subject& s, std::size_t product) {
   const auto& wave = s.algorithm().wave;
   return wave[3 * product] * wave[3 * product + 1] * wave[3 * product + 2];
 }
+/// Pipelines whose blocks load keys and values as QXKSVS's policy says; others have a policy of their own.
+bool has_usual_loads(const Subject& s) {
+  const Pipeline pipeline = s.algorithm().pipeline;
+  return has_two_products(s) && !is_v3(s) && pipeline != Pipeline::qr_async_trload &&
+         pipeline != Pipeline::qr_nwarp_sshuffle && !s.algorithm().use_trload;
+}
+int lanes_of_block(const Subject& s) {
+  return product_of_waves(s, 0) * s.chip.lanes_per_wave;
+}
+/// Elements in 16 bytes: the widest access.
+int widest(const Subject& s) {
+  return 16 * 8 / bits_of(s.signature().data_type);
+}
+
+/// Whether the lanes of a block load a tile of keys, n0 x k0, in whole vectors and rows: MakeKDramTileDistribution of
+/// block_fmha_pipeline_qx_ks_vs_custom_policy.hpp, the same in 2024-10, 2025-07 and 2026.
+bool keys_are_covered(const Subject& s) {
+  const int lanes = lanes_of_block(s), elements = s.n0() * s.k0();
+  if (lanes == 0 || elements % lanes != 0) return false;
+  const int vector = std::min(widest(s), elements / lanes);
+  if (!std::has_single_bit(static_cast<unsigned>(vector)) || s.k0() % vector != 0) return false;
+  const int lanes_of_row = s.k0() / vector;
+  if (s.chip.lanes_per_wave % lanes_of_row != 0) return false;
+  const int rows = s.chip.lanes_per_wave / lanes_of_row * product_of_waves(s, 0);
+  return s.n0() % rows == 0;
+}
+
+/// The same of values, k1 x n1: MakeVDramTileDistribution. What is no whole pack of 16 bytes along k1 goes by another
+/// distribution, which batch_prefill does not take.
+bool values_are_covered(const Subject& s) {
+  const auto& tile = s.algorithm().tile;
+  const int n1 = tile[3], k1 = tile[4], lanes = lanes_of_block(s), pack = widest(s);
+  const int wave = s.chip.lanes_per_wave, waves = product_of_waves(s, 0);
+  if (lanes == 0 || n1 * k1 < lanes || n1 * k1 % lanes != 0) return false;
+  const int each = n1 * k1 / lanes, least = std::max(1, pack / 4);
+  const int most = std::min(each, pack);
+  const int vector = each / most >= least ? most : each / least;
+  if (vector == 0 || n1 % vector != 0) return false;
+  const int deep = each / vector;
+  if (each % vector != 0 || pack % deep != 0) {
+    const int rows = n1 % 32 == 0 ? 32 : 16;
+    return family(s) != F::batch_prefill && n1 % rows == 0 && k1 % (wave / (rows / 2) * waves) == 0;
+  }
+  const int across = pack / deep, columns = n1 / vector;
+  if (wave % (across * columns) == 0) return k1 == waves * (wave / (across * columns)) * across * deep;
+  const int of_pack = across * columns / wave;
+  return of_pack > 0 && of_pack <= across && k1 == waves / of_pack * of_pack * (across / of_pack) * deep;
+}
+
 int page_vector(const Subject& s) {
   return 16 * 8 / bits_of(s.signature().data_type);
 }
@@ -52,6 +104,14 @@ constexpr Rule<Subject> kRules[] = {
        return !has_two_products(s) || (s.algorithm().tile[4] != 0 && s.n0() / s.algorithm().tile[4] >= 1);
      },
      [](const Subject& s) { return fmt::format("n0 {}, k1 {}", s.n0(), s.algorithm().tile[4]); }},
+    {"block_loads_keys", "the lanes of a block load a slice of the keys in whole vectors and rows",
+     [](const Subject& s) { return !has_usual_loads(s) || loads_ahead(s) || keys_are_covered(s); },
+     [](const Subject& s) { return fmt::format("n0 {}, k0 {}, {} lanes", s.n0(), s.k0(), lanes_of_block(s)); }},
+    {"block_loads_values", "the lanes of a block load a slice of the values in whole vectors, and fill it",
+     [](const Subject& s) { return !has_usual_loads(s) || values_are_covered(s); },
+     [](const Subject& s) {
+       return fmt::format("n1 {}, k1 {}, {} lanes", s.algorithm().tile[3], s.algorithm().tile[4], lanes_of_block(s));
+     }},
     {"waves_of_products_agree", "TileFmhaShape asserts that the second product's waves are a multiple of the first's",
      [](const Subject& s) {
        if (family(s) == F::bwd_dq_dk_dv)

@@ -20,7 +20,10 @@
 namespace tilesmith {
 namespace {
 
-constexpr std::int64_t kStepChannels = 64;
+/// Channels of a step: 128 bytes.
+std::int64_t step_channels(const ConvProblem& p) {
+  return 1024 / bits_of(p.data_type);
+}
 /// A tile of which channels are missing takes so much longer: the copy engine fills in zeros, and is slow at that. 3x3
 /// 64-64 on 56x56 took 283 us in tiles of 128 channels and 163 in tiles of 64 (H200).
 constexpr double kCutCost = 0.7;
@@ -82,11 +85,43 @@ double phases_seconds(const KernelConfig& config, const CudaGemmTile& row, const
   return seconds;
 }
 
+/// Bytes of backward weight: of x, the pixels that some tap meets.
+double met_bytes(const ConvProblem& p) {
+  double share = 1;
+  for (std::size_t d = 0; d < 3; ++d)
+    share *= std::min(1.0, static_cast<double>(p.out()[d] * p.filter()[d]) / static_cast<double>(p.in()[d]));
+  return bytes_of(p) - (1 - share) * static_cast<double>(pixels_of_x(p) * p.groups * p.c) * bits_of(p.data_type) / 8;
+}
+
+/// Backward weight in so many blocks, which have equal shares of all tiles. Where a tile has a whole number of blocks,
+/// those of all tiles pass over the same pixels at the same time, which then come from memory once; else a step takes
+/// kScattered as long. Of one tap a
+/// tile that is as high or as wide as the result is a little faster than others. Fitted on an
+/// H200 (docs/log/2026-11-conv.md).
+double weight_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec, const ConvProblem& p,
+                      std::int64_t tiles, std::int64_t blocks) {
+  constexpr double kScattered = 1.38, kWhole = 0.95, kJoinSeconds = 5.2e-6;
+  const CudaGemmShape shape = cuda_window_shape(p);
+  const double steps = static_cast<double>(shape.k / step_channels(p));
+  const double of_tile = static_cast<double>(blocks) / static_cast<double>(tiles);
+  const bool whole = taps_of(p) == 1 && (shape.m <= config.algorithm.tile[0] || shape.n <= config.algorithm.tile[1]);
+  const double step = row.step_us * (blocks % tiles == 0 ? 1 : kScattered) * (whole ? kWhole : 1);
+  const double compute = 1e-6 * (steps / of_tile * step + row.end_us * std::max(1 / of_tile, 0.3));
+  const double memory = met_bytes(p) / (spec.reference.bytes_per_second * spec.reference.reached_bandwidth);
+  double seconds = 1e-6 * spec.reference.launch_us + std::hypot(compute, memory);  // neither hides the other whole
+  if (blocks == tiles) return seconds;
+  // A part is left, and those of a tile are read.
+  const double parts =
+      2 + (of_tile <= TS_CONV_PART_GROUPS ? of_tile : TS_CONV_PART_GROUPS + of_tile / TS_CONV_PART_GROUPS);
+  return seconds + kJoinSeconds +
+         parts * static_cast<double>(cuda_conv_resources(config).part_bytes) / spec.gemm.join_bytes_per_second;
+}
+
 double window_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
                       const ConvProblem& problem) {
   const CudaGemmShape shape = cuda_window_shape(problem);
   const CudaGemmWork work = cuda_window_work(config, spec, problem);
-  const std::int64_t places = cuda_gemm_places(gemm_of_window(config), spec), steps = shape.k / kStepChannels;
+  const std::int64_t places = cuda_gemm_places(gemm_of_window(config), spec), steps = shape.k / step_channels(problem);
   const auto columns = static_cast<double>(ceil_div(shape.n, std::int64_t{config.algorithm.tile[1]}));
   const double cut = shape.n % config.algorithm.tile[1] == 0 ? 1 : 1 + kCutCost / columns;
   const double memory = bytes_of(problem) / (spec.reference.bytes_per_second * spec.reference.reached_bandwidth);
@@ -99,17 +134,8 @@ double window_seconds(const KernelConfig& config, const CudaGemmTile& row, const
     case ConvDirection::backward_data:
       seconds = cut * phases_seconds(config, row, spec, problem);
       break;
-    case ConvDirection::backward_weight: {  // blocks have equal shares of all tiles; a part is left, those of a tile
-                                            // read
-      const double of_tile = static_cast<double>(work.blocks) / static_cast<double>(work.items);
-      const double parts =
-          2 + (of_tile <= TS_CONV_PART_GROUPS ? of_tile : TS_CONV_PART_GROUPS + of_tile / TS_CONV_PART_GROUPS);
-      seconds = static_cast<double>(work.items) / static_cast<double>(work.blocks) *
-                    window_item_seconds(config, row, spec, steps, 1) +
-                1e-6 * spec.gemm.join_us +
-                parts * static_cast<double>(cuda_conv_resources(config).part_bytes) / spec.gemm.join_bytes_per_second;
-      break;
-    }
+    case ConvDirection::backward_weight:
+      return weight_seconds(config, row, spec, problem, work.items, work.blocks);
   }
   return 1e-6 * spec.reference.launch_us + std::hypot(seconds, memory);  // neither hides the other whole
 }
@@ -151,7 +177,7 @@ std::array<CudaConvWindow, 3> cuda_conv_windows(const ConvProblem& p) {
 std::vector<CudaConvPhase> cuda_conv_phases(const ConvProblem& p) {
   std::array<std::int64_t, 3> phases{};
   for (std::size_t d = 0; d < 3; ++d) phases[d] = std::min(p.stride()[d], p.in()[d]);
-  const std::int64_t blocks = ceil_div(p.k, kStepChannels);
+  const std::int64_t blocks = ceil_div(p.k, step_channels(p));
   std::vector<CudaConvPhase> out;
   for (std::int64_t number = 0; number < phases[0] * phases[1] * phases[2]; ++number) {
     CudaConvPhase phase;
@@ -172,7 +198,8 @@ std::vector<CudaConvPhase> cuda_conv_phases(const ConvProblem& p) {
 }
 
 CudaGemmShape cuda_window_shape(const ConvProblem& p) {
-  const auto whole = [](std::int64_t value) { return ceil_div(value, kStepChannels) * kStepChannels; };
+  const std::int64_t step = step_channels(p);
+  const auto whole = [&](std::int64_t value) { return ceil_div(value, step) * step; };
   CudaGemmShape shape;
   shape.m = p.direction == ConvDirection::forward ? pixels_of_y(p) : pixels_of_x(p);
   shape.n = written_channels(p);
@@ -197,10 +224,17 @@ CudaGemmWork cuda_window_work(const KernelConfig& config, const CudaSpec& spec, 
     for (const CudaConvPhase& phase : cuda_conv_phases(problem)) work.items += tiles_of(config, problem, phase);
     work.blocks = std::min(work.items, places);
   } else if (problem.direction == ConvDirection::backward_weight) {
-    // As many parts as fill the chip, since many are added in two rounds; of a few steps each.
+    // As many parts as fill the chip, since many are added in two rounds; of a few steps each. Or a whole number for
+    // each tile.
     constexpr std::int64_t kFewestSteps = 4;
-    const std::int64_t steps = shape.k / kStepChannels;
+    const std::int64_t steps = shape.k / step_channels(problem);
     work.blocks = std::min(places, std::max(work.items * steps / kFewestSteps, std::min(work.items, places)));
+    if (const CudaGemmTile* row = cuda_conv_row(config, spec); row != nullptr && work.items <= work.blocks) {
+      const std::int64_t whole = work.blocks / work.items * work.items;
+      if (weight_seconds(config, *row, spec, problem, work.items, whole) <=
+          weight_seconds(config, *row, spec, problem, work.items, work.blocks))
+        work.blocks = whole;
+    }
     work.places = 2 * work.blocks;
     work.counters =
         std::min(2 * work.blocks, work.items) * cuda_gemm_resources(gemm).counters * (1 + TS_CONV_PART_GROUPS);
@@ -213,14 +247,14 @@ std::optional<std::string> cuda_window_obstacle(const ConvProblem& p, int spatia
   constexpr std::array<std::int64_t, 3> kMostOffset{65535, 255, 31};  // of a map of one, two and three coordinates
   constexpr std::array<std::int64_t, 3> kCorner{1 << 15, 1 << 7, 1 << 4};
   const bool forward = p.direction == ConvDirection::forward, data = p.direction == ConvDirection::backward_data;
-  const std::int64_t read = read_channels(p);
-  if (p.unaligned || read % 8 != 0 || (!forward && written_channels(p) % 8 != 0))
+  const std::int64_t read = read_channels(p), step = step_channels(p);
+  if (p.unaligned || read % (step / 8) != 0 || (!forward && written_channels(p) % 8 != 0))
     return fmt::format("copies are of 16 bytes; c {}, k {}, unaligned {}", p.c, p.k, p.unaligned);
   // Backward weight may read the next group's channels: what becomes of them is not stored.
-  if (p.groups > 1 && ((p.direction != ConvDirection::backward_weight && read % kStepChannels != 0) ||
-                       (data && p.c % kStepChannels != 0)))
-    return fmt::format("a step of {} channels would reach the next group's; groups {}, c {}, k {}", kStepChannels,
-                       p.groups, p.c, p.k);
+  if (p.groups > 1 &&
+      ((p.direction != ConvDirection::backward_weight && read % step != 0) || (data && p.c % step != 0)))
+    return fmt::format("a step of {} channels would reach the next group's; groups {}, c {}, k {}", step, p.groups, p.c,
+                       p.k);
   if (p.batch == 0) return "no images";
   const auto of_dims = static_cast<std::size_t>(spatial_dims - 1);
   const auto obstacle = [&](const std::array<CudaConvWindow, 3>& windows) -> std::optional<std::string> {

@@ -152,6 +152,59 @@ TEST(CudaConvChoice, DepthwiseLayersGetDepthwiseKernels) {
       }
 }
 
+// Blocks of backward weight begin at the same pixels of every tile, where there are few tiles; of many each block has
+// its share, and no block has less than a few steps.
+TEST(CudaConvChoice, BlocksOfAFewTilesShareTheirPixels) {
+  int whole = 0, shared = 0;
+  for (const std::int64_t channels : {64, 192, 512, 1024})
+    for (const std::int64_t size : {2, 14, 56}) {
+      const ConvProblem p{.direction = ConvDirection::backward_weight,
+                          .data_type = DataType::bf16,
+                          .type_out = DataType::bf16,
+                          .type_bias = DataType::bf16,
+                          .batch = 16,
+                          .c = channels,
+                          .k = channels,
+                          .in_h = size,
+                          .in_w = size,
+                          .stride_h = 2,
+                          .stride_w = 2};
+      const auto ranking = rank(hopper(), p);
+      ASSERT_TRUE(ranking);
+      for (const Candidate& candidate : ranking->candidates) {
+        const KernelConfig& config = candidate.recipe.main();
+        if (config.algorithm.pipeline != Pipeline::warp_specialized) continue;
+        const CudaGemmWork work = cuda_window_work(config, hopper(), p);
+        EXPECT_GE(work.blocks, std::min<std::int64_t>(work.items, hopper().reference.sms));
+        EXPECT_LE(work.blocks, hopper().reference.sms);
+        EXPECT_GE(work.places, 2 * work.blocks);
+        const std::int64_t steps = cuda_window_shape(p).k / 64;
+        EXPECT_TRUE(work.blocks <= work.items || work.items * steps >= 4 * work.blocks) << "at least four steps each";
+        ++(work.blocks % work.items == 0 ? whole : shared);
+      }
+    }
+  EXPECT_GT(whole, 0);
+  EXPECT_GT(shared, 0);
+}
+
+// A tile of 64 x 64 has one sum of all pixels: GEMM cuts it into 16 parts, convolution into as many as there are SMs.
+TEST(CudaConvChoice, FewFiltersOfManyPixelsFillTheChip) {
+  const ConvProblem p{.direction = ConvDirection::backward_weight,
+                      .data_type = DataType::bf16,
+                      .type_out = DataType::bf16,
+                      .type_bias = DataType::bf16,
+                      .batch = 128,
+                      .c = 64,
+                      .k = 64,
+                      .in_h = 56,
+                      .in_w = 56};
+  const auto ranking = rank(hopper(), p);
+  ASSERT_TRUE(ranking);
+  const KernelConfig& first = ranking->candidates.front().recipe.main();
+  ASSERT_EQ(first.operation(), Operation::conv) << native_name(first);
+  EXPECT_EQ(cuda_window_work(first, hopper(), p).blocks, hopper().reference.sms);
+}
+
 // Groups of a few channels, in all directions.
 TEST(CudaConvChoice, SmallGroupsGetGroupedKernels) {
   for (const ConvDirection direction :

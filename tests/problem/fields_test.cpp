@@ -1,11 +1,13 @@
 // What follows from the fields of every operation's problem.
 #include "problem/fields.hpp"
+#include "problem/attention_backward/shared_fields.hpp"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <set>
 
+#include "problem/attention_backward/shared_fields.hpp"
 #include "problem/json.hpp"
 #include "problem/operations.hpp"
 
@@ -132,6 +134,49 @@ TEST(ProblemFields, ANewFieldWithADefaultChangesNoIdentity) {
   EXPECT_EQ(differences_from_default(Before{.m = 5, .beta = true}),
             differences_from_default(After{.m = 5, .beta = true}));
   EXPECT_NE(differences_from_default(After{.m = 5}), differences_from_default(After{.m = 5, .type = DataType::fp32}));
+}
+
+/// Every field with another value than its default.
+template <class Problem>
+Problem with_other_values() {
+  Problem problem;
+  Problem::fields(problem, [](std::string_view, auto& field) {
+    using Field = std::remove_reference_t<decltype(field)>;
+    if constexpr (std::is_same_v<Field, bool>)
+      field = !field;
+    else
+      field = static_cast<Field>(static_cast<int>(field) + 1);
+  });
+  return problem;
+}
+
+TEST(ProblemFields, BackwardAndForwardShareWhatBothHave) {
+  const auto expect_shared = []<class From, class To>(const From& from, const To& to) {
+    // A field's value in another problem, where that has the field.
+    const auto expect_as_in = [](const auto& problem, std::string_view name, const auto& value) {
+      bool found = false;
+      std::remove_cvref_t<decltype(problem)>::fields(problem, [&](std::string_view other, const auto& there) {
+        if constexpr (std::is_same_v<decltype(there), decltype(value)>) {
+          if (name != other) return;
+          found = true;
+          EXPECT_EQ(value, there) << name;
+        }
+      });
+      return found;
+    };
+    std::size_t shared = 0;
+    To::fields(to, [&](std::string_view name, const auto& value) {
+      if (expect_as_in(from, name, value))
+        ++shared;
+      else
+        expect_as_in(To(), name, value);
+    });
+    EXPECT_EQ(shared, 20u);
+  };
+  const auto forward = with_other_values<AttentionProblem>();
+  const auto backward = with_other_values<AttentionBackwardProblem>();
+  expect_shared(forward, with_shared_fields<AttentionBackwardProblem>(forward));
+  expect_shared(backward, with_shared_fields<AttentionProblem>(backward));
 }
 
 }  // namespace

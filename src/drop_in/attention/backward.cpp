@@ -4,6 +4,7 @@
 #include "drop_in/answer.hpp"
 #include "drop_in/attention/session.hpp"
 #include "drop_in/attention/traits.hpp"
+#include "problem/attention_backward/shared_fields.hpp"
 #include "problem/derive.hpp"
 #include "vocabulary/data_type.hpp"
 
@@ -20,29 +21,11 @@ struct BackwardCall {
   Determinism determinism;
 };
 
-AttentionBackwardProblem backward_of(const AttentionProblem& p, bool dbias) {
-  return {.data_type = p.data_type,
-          .mode = p.mode,
-          .batch = p.batch,
-          .heads_q = p.heads_q,
-          .heads_kv = p.heads_kv,
-          .seqlen_q = p.seqlen_q,
-          .seqlen_k = p.seqlen_k,
-          .head_dim_qk = p.head_dim_qk,
-          .head_dim_v = p.head_dim_v,
-          .mask = p.mask,
-          .window_left = p.window_left,
-          .window_right = p.window_right,
-          .diagonal = p.diagonal,
-          .bias = p.bias,
-          .dropout = p.dropout,
-          .dbias = dbias};
-}
-
 Result<double> seconds_of(const BackwardCall& call) {
   TS_ASSIGN(const auto session, attention_session());
   TS_ASSIGN(const AttentionProblem forward, problem_of(call.sizes, call.features));
-  const AttentionBackwardProblem p = backward_of(forward, call.dbias);
+  auto p = with_shared_fields<AttentionBackwardProblem>(forward);
+  p.dbias = call.dbias;
   TS_TRY(validate(p));
   TS_ASSIGN(const std::unique_ptr<Memory> memory, open_memory(session->device()));
 

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "problem/argument_checks.hpp"
 #include "problem/attention/problem.hpp"
+#include "problem/attention_backward/shared_fields.hpp"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
@@ -23,27 +24,9 @@ Status check_wanted(std::string_view name, bool wanted, bool there, std::string_
 }  // namespace
 
 AttentionProblem forward_of(const AttentionBackwardProblem& p) {
-  return {.data_type = p.data_type,
-          .mode = p.mode,
-          .batch = p.batch,
-          .heads_q = p.heads_q,
-          .heads_kv = p.heads_kv,
-          .seqlen_q = p.seqlen_q,
-          .seqlen_k = p.seqlen_k,
-          .head_dim_qk = p.head_dim_qk,
-          .head_dim_v = p.head_dim_v,
-          .mask = p.mask,
-          .window_left = p.window_left,
-          .window_right = p.window_right,
-          .diagonal = p.diagonal,
-          .bias = p.bias,
-          .soft_cap = p.soft_cap,
-          .sink = p.sink,
-          .dropout = p.dropout,
-          .lse = true,
-          .negative_scale = p.negative_scale,
-          .unaligned = p.unaligned,
-          .unaligned_bias = p.unaligned_bias};
+  auto forward = with_shared_fields<AttentionProblem>(p);
+  forward.lse = true;
+  return forward;
 }
 
 Status validate(const AttentionBackwardProblem& p) {

@@ -159,7 +159,8 @@ std::string ninja_escaped(std::string_view text) {
 /// Whether the sources are of own kernels, where an AMD chip has Composable Kernel's as well.
 bool wants_own(const BuildOptionsOfVerb& options) {
   if (options.recipes.empty()) return options.selection.origin == name_of(Origin::own);
-  return parse_recipe_name(options.recipes.front()).has_value();
+  const auto recipe = parse_recipe_name(options.recipes.front());
+  return recipe && recipe->main().origin == Origin::own;
 }
 
 Status generate_sources(const BuildOptionsOfVerb& options) {

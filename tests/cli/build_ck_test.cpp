@@ -117,11 +117,18 @@ TEST_F(BuildCk, SaysWhatIsMissing) {
   EXPECT_EQ(program("build --arch gfx94 --origin ck --op gemm").code, 1);
 }
 
+TEST_F(BuildCk, ANamedInstanceIsWritten) {
+  const auto written =
+      program("generate --arch gfx942 --kernel " + kForward + " --out " + (folder_.path() / "named").string());
+  EXPECT_EQ(written.code, 0) << written.errors;
+  EXPECT_NE(written.output.find("1 sources"), std::string::npos) << written.output;
+}
+
 TEST_F(BuildCk, AnEmptySelectionNamesTheOptionThatEmptiedIt) {
   for (const auto& [words, hint] :
        {std::pair{"build --arch gfx942 --op gemm --dtype fp32", "without --dtype it holds some"},
         std::pair{"build --arch gfx942 --op attention --origin own --dtype bf16 --head-dim 7", "without --head-dim"},
-        std::pair{"generate --out x --arch gfx1100 --op conv --mode sound", "without --mode"},
+        std::pair{"generate --out /nonexistent/x --arch gfx1100 --op conv --mode sound", "without --mode"},
         std::pair{"generate --out x --arch gfx942 --filter c.tile_m0==1 --filter c.lse", "without --filter"},
         std::pair{"generate --out x --arch gfx942 --sample -3", "--sample"},
         std::pair{"generate --out x --arch gfx942 --max 0", "--max"}}) {

@@ -209,10 +209,9 @@ TEST(CkSource, RefusesWhatCannotCompileAndSaysWhy) {
                   "bpc=-1")
                 .find("v3_has_two_groups_of_waves"),
             std::string::npos);
-  EXPECT_NE(
-      error("gfx950", "gemm_pk_fp4_rcr_mem_cshuffle_intrawave_False_False_False_False_64x64x128_1x1x1_16x16x128")
-          .find("rule type_is_written: pk_fp4"),
-      std::string::npos);
+  EXPECT_NE(error("gfx950", "gemm_pk_fp4_rcr_mem_cshuffle_intrawave_False_False_False_False_64x64x128_1x1x1_16x16x128")
+                .find("rule type_is_written: pk_fp4"),
+            std::string::npos);
   // what a version lacks
   const std::string_view capped =
       "fmha_fwd_fp16_batch_h128_qr_async_t128x128x32x128x32x128_w32x32x16_pad1111_mask=no_bias=no_logits=1_bpc=-1";

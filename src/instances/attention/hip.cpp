@@ -13,8 +13,8 @@ namespace {
 using Subject = HipAttentionSubject;
 
 constexpr int kMostThreads = 1024;
-/// Elements of a latent row: 512 and a part with positions, as in DeepSeek-V3.
-constexpr int kMostLatent = 576;
+/// Elements of a latent row, and those of them that are values: the others have positions (DeepSeek-V3).
+constexpr int kMostLatent = 576, kLatentValues = 512;
 
 bool is_forward(const Subject& s) {
   AttentionSignature plain = s.signature();  // what is left after the carried fields are reset must be the default
@@ -234,6 +234,10 @@ void listed_attention_signatures(const HipSpec& spec, AttentionSignatureSink sin
         signature.head_dim_v = static_cast<std::uint16_t>(v);
         if (!walk_gpu_attention_traits(signature, true, sink)) return;
       }
+  for (const DataType type : spec.attention_types)
+    if (!walk_gpu_attention_traits(
+            {.data_type = type, .head_dim_qk = kMostLatent, .head_dim_v = kLatentValues, .latent = true}, true, sink))
+      return;
 }
 
 void enumerate_hip_attention(const HipSpec& spec, ConfigSink sink) {

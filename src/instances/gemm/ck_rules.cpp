@@ -240,7 +240,8 @@ bool operands_are_covered(const Subject& s) {
 
 constexpr Rule<Subject> kSoundRules[] = {
     {"type_is_written",
-     "Composable Kernel's generator lists pk_fp4 and then refuses it, for want of a type of its elements; sources of it "
+     "Composable Kernel's generator lists pk_fp4 and then refuses it, for want of a type of its elements; sources of "
+     "it "
      "are not written here either",
      [](const Subject& s) { return s.signature().a != DataType::pk_fp4 && s.signature().b != DataType::pk_fp4; },
      [](const Subject& s) { return fmt::format("{} and {}", name_of(s.signature().a), name_of(s.signature().b)); }},

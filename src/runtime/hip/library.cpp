@@ -107,7 +107,8 @@ Result<std::unique_ptr<const HipLibrary>> HipLibrary::open(const std::string& pa
   // The version first: what an old library lacks is then told as such, not as a missing symbol.
   if (!find_in_hip(handle, "hipRuntimeGetVersion", library->runtime_get_version) ||
       library->runtime_get_version(&library->version_) != HipCode::success)
-    return fail(ErrorCode::unsupported, fmt::format("{} does not tell a HIP runtime's version", path));
+    return fail(ErrorCode::unsupported, fmt::format("{} does not tell a HIP runtime's version", path),
+                "the libamdhip64.so of ROCm 6 or newer, in the loader's path or in TILESMITH_LIBAMDHIP64");
   if (library->version_ < kOldestVersion)
     return fail(ErrorCode::unsupported,
                 fmt::format("the HIP runtime is {}, and {} is the oldest that works", library->version_text(),

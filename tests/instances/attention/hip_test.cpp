@@ -53,6 +53,18 @@ TEST(HipAttentionInstances, EveryHeadDimHasKernelsOfEveryTrait) {
       }
 }
 
+TEST(HipAttentionInstances, EveryChipListsLatentRows) {
+  const std::vector<HipSpec> specs = load_hip_specs().value();
+  for (const HipSpec& spec : specs) {
+    std::set<Pipeline> pipelines;
+    enumerate_hip_attention(spec, [&](const KernelConfig& config) {
+      if (config.attention().latent) pipelines.insert(config.algorithm.pipeline);
+      return pipelines.size() < 2;
+    });
+    EXPECT_EQ(pipelines, (std::set{Pipeline::decode, Pipeline::rowwise})) << spec.arch.text();
+  }
+}
+
 TEST(HipAttentionInstances, NamesAreUniqueAndParseBack) {
   const HipSpec spec = attention_spec("gfx1100");
   std::set<std::string> names;

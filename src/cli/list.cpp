@@ -18,6 +18,7 @@
 #include "cli/selection.hpp"
 #include "cli/verbs.hpp"
 #include "jit/store.hpp"
+#include "spec/architectures.hpp"
 #include "vocabulary/names/name.hpp"
 
 namespace tilesmith::cli {
@@ -114,6 +115,10 @@ Status list_built(const ListOptions& options) {
   std::vector<StoredEntry> entries = store->entries();
   const std::string& arch = options.selection.request.arch;
   std::erase_if(entries, [&](const StoredEntry& entry) { return !arch.empty() && entry.arch != arch; });
+  if (entries.empty() && !arch.empty()) {
+    TS_ASSIGN(const std::vector<std::string> known, known_archs());
+    if (std::ranges::find(known, arch) == known.end()) return std::unexpected(no_own_kernels(arch, "nothing is built"));
+  }
   if (options.count) {
     const auto kernels = std::ranges::count_if(entries, [](const StoredEntry& entry) { return !entry.failure; });
     fmt::print("{}", count_text(static_cast<std::uint64_t>(kernels), options.json));

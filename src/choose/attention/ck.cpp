@@ -98,9 +98,10 @@ struct Space {
 
 Result<Space> space_of(const CkFacts& facts, const AttentionProblem& p) {
   if (const std::string_view why = obstacle(facts, p); !why.empty())
-    return fail(ErrorCode::unsupported,
-                fmt::format("no instance of Composable Kernel for {} computes this problem", facts.chip.arch.text()),
-                std::string(why));
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("no instance of Composable Kernel for {} computes this problem: {}", facts.chip.arch.text(), why),
+        "tilesmith list --origin ck shows what there is");
   if (facts.reference.tflops_of(input_type(wanted_of(p, F::fwd).data_type)) == 0)
     return fail(ErrorCode::unsupported,
                 fmt::format("{} has no rate for {}", facts.reference.chip, name_of(p.data_type)),

@@ -67,9 +67,10 @@ struct Space {
 
 Result<Space> space_of(const CkFacts& facts, const AttentionBackwardProblem& p) {
   if (const std::string_view why = obstacle(p); !why.empty())
-    return fail(ErrorCode::unsupported,
-                fmt::format("no instance of Composable Kernel for {} computes this problem", facts.chip.arch.text()),
-                std::string(why));
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("no instance of Composable Kernel for {} computes this problem: {}", facts.chip.arch.text(), why),
+        "tilesmith list --origin ck --variant bwd shows what there is");
   const auto suits = [&](const KernelConfig& config) { return obstacle_to_sizes(config, p); };
   const auto instances = [&](F family) { return ck_attention_instances(facts, wanted_of(p, family), suits); };
   TS_ASSIGN(CkInstances computing, instances(F::bwd_dq_dk_dv));

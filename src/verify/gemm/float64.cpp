@@ -13,9 +13,9 @@
 namespace tilesmith {
 namespace {
 
-constexpr std::int64_t kRows = kProductRows;
-constexpr std::int64_t kColumns = 256;  // of a task; even, so that no gate's pair is parted
-constexpr std::int64_t kDepth = 256;    // of k converted at a time
+constexpr std::int64_t kMostRows = 4 * kProductRows;  // of a task: enough to share what is converted of B
+constexpr std::int64_t kColumns = 256;                // of a task; even, so that no gate's pair is parted
+constexpr std::int64_t kDepth = 128;                  // of k converted at a time; both panels of B stay in the L2 cache
 // Each factor is rounded when it is scaled, or the product of two scales and what a block's sum is multiplied by.
 constexpr double kScaleRoundings = 2;
 
@@ -23,21 +23,22 @@ double wrapped(double x) {
   return static_cast<double>(static_cast<std::int32_t>(static_cast<std::uint32_t>(static_cast<std::int64_t>(x))));
 }
 
-/// One task: kRows rows by kColumns columns of the products of one member.
+/// One task: up to `most` rows by kColumns columns of the products of one member.
 class Block {
  public:
   Block(const GemmTensors& tensors, const GemmArithmetic& arithmetic, Float64Gemm& result, std::int64_t b,
-        std::int64_t i0, std::int64_t j0)
+        std::int64_t i0, std::int64_t j0, std::int64_t most)
       : t_(tensors),
         arithmetic_(arithmetic),
         result_(result),
         b_(b),
         i0_(t_.rows_of(b).first + i0),
         j0_(j0),
-        rows_(std::min(kRows, t_.rows_of(b).count - i0)),
+        rows_(std::min(most, t_.rows_of(b).count - i0)),
         columns_(std::min(kColumns, t_.n - j0)),
         width_(padded_columns(columns_)),
-        sums_(static_cast<std::size_t>(kRows * width_)),
+        padded_rows_((rows_ + kProductRows - 1) / kProductRows * kProductRows),
+        sums_(static_cast<std::size_t>(padded_rows_ * width_)),
         sizes_(sums_.size()) {}
 
   void run() {
@@ -49,7 +50,7 @@ class Block {
 
  private:
   void multiply() {
-    std::vector<double> left(static_cast<std::size_t>(kRows * kDepth)), left_size = left;
+    std::vector<double> left(static_cast<std::size_t>(padded_rows_ * kDepth)), left_size = left;
     std::vector<double> right(static_cast<std::size_t>(kDepth * width_)), right_size = right;
     for (std::int64_t p0 = 0; p0 < t_.depth(); p0 += kDepth) {
       const std::int64_t depth = std::min(kDepth, t_.depth() - p0);
@@ -58,8 +59,11 @@ class Block {
           put(left, left_size, r * kDepth + p, t_.value_of_a(b_, i0_ + r, p0 + p));
       t_.read_b(b_, p0, depth, j0_, columns_, right.data(), width_);
       std::ranges::transform(right, right_size.begin(), [](double x) { return std::abs(x); });
-      multiply_add64(left.data(), kDepth, right.data(), sums_.data(), depth, width_);
-      multiply_add64(left_size.data(), kDepth, right_size.data(), sizes_.data(), depth, width_);
+      for (std::int64_t r = 0; r < padded_rows_; r += kProductRows) {
+        multiply_add64(left.data() + r * kDepth, kDepth, right.data(), sums_.data() + r * width_, depth, width_);
+        multiply_add64(left_size.data() + r * kDepth, kDepth, right_size.data(), sizes_.data() + r * width_, depth,
+                       width_);
+      }
     }
   }
   static void put(std::vector<double>& values, std::vector<double>& sizes, std::int64_t at, double x) {
@@ -127,9 +131,17 @@ class Block {
   const GemmTensors& t_;
   const GemmArithmetic& arithmetic_;
   Float64Gemm& result_;
-  std::int64_t b_, i0_, j0_, rows_, columns_, width_;
+  std::int64_t b_, i0_, j0_, rows_, columns_, width_, padded_rows_;
   std::vector<double> sums_, sizes_;  // P, and |A| |B|
 };
+
+/// Many rows share what is converted of B, but no thread should be without a task for long.
+std::int64_t rows_of_a_task(const GemmTensors& t, std::size_t column_blocks) {
+  constexpr std::size_t kTasks = 128;
+  std::int64_t rows = kMostRows;
+  while (rows > kProductRows && row_blocks_of(t, rows).size() * column_blocks < kTasks) rows /= 2;
+  return rows;
+}
 
 }  // namespace
 
@@ -144,11 +156,13 @@ Result<Float64Gemm> float64_gemm(const GemmTensors& t, const GemmArithmetic& ari
   } catch (const std::bad_alloc&) {
     return fail(ErrorCode::out_of_memory, "no memory for the reference result");
   }
-  const std::vector<GemmRowBlock> row_blocks = row_blocks_of(t, kRows);
   const auto column_blocks = static_cast<std::size_t>((t.n + kColumns - 1) / kColumns);
+  const std::int64_t most = rows_of_a_task(t, column_blocks);
+  const std::vector<GemmRowBlock> row_blocks = row_blocks_of(t, most);
   parallel_for(row_blocks.size() * column_blocks, threads, [&](std::size_t task) {
     const GemmRowBlock& block = row_blocks[task / column_blocks];
-    Block(t, arithmetic, result, block.member, block.row, static_cast<std::int64_t>(task % column_blocks) * kColumns)
+    Block(t, arithmetic, result, block.member, block.row, static_cast<std::int64_t>(task % column_blocks) * kColumns,
+          most)
         .run();
   });
   for (std::size_t at = 0; at < result.d.size(); ++at) {

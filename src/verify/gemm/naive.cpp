@@ -10,22 +10,32 @@
 namespace tilesmith {
 namespace {
 
-constexpr std::int64_t kPanelDepth = 16;  // of k converted at a time
-constexpr std::int64_t kTaskRows = 32;    // of a task: enough to share the conversion of B
+constexpr std::int64_t kPanelDepth = 32;     // of k converted at a time
+constexpr std::int64_t kTaskRows = 64;       // of a task: enough to share the conversion of B
+constexpr std::int64_t kNaiveColumns = 256;  // of a task; even, so that no gate's pair is parted
 
-/// Rows of D from i0 on, of one member.
-class Rows {
+/// Rows of D from i0 on and columns of the products from j0 on, of one member.
+class NaiveBlock {
  public:
-  Rows(const GemmTensors& tensors, ElementType type, std::int64_t b, std::int64_t i0)
-      : t_(tensors), type_(type), b_(b), rows_(t_.rows_of(b)), i0_(i0), count_(std::min(kTaskRows, rows_.count - i0)) {}
+  NaiveBlock(const GemmTensors& tensors, ElementType type, std::int64_t b, std::int64_t i0, std::int64_t j0)
+      : t_(tensors),
+        type_(type),
+        b_(b),
+        rows_(t_.rows_of(b)),
+        i0_(i0),
+        j0_(j0),
+        count_(std::min(kTaskRows, rows_.count - i0)),
+        columns_(std::min(kNaiveColumns, t_.n - j0)) {}
 
   void run(std::span<double> d) {
     multiply();
-    std::vector<float> row(static_cast<std::size_t>(t_.n));
+    const std::int64_t parts = t_.gated() ? 2 : 1;  // columns of a product that are one of D
+    std::vector<float> row(static_cast<std::size_t>(columns_));
     for (std::int64_t r = 0; r < count_; ++r) {
-      std::copy_n(sums_.begin() + r * t_.n, t_.n, row.begin());
+      std::copy_n(sums_.begin() + r * columns_, columns_, row.begin());
       finish(rows_.first + i0_ + r, row);
-      std::copy_n(row.begin(), t_.columns_of_d(), d.begin() + (rows_.before + i0_ + r) * t_.columns_of_d());
+      std::copy_n(row.begin(), columns_ / parts,
+                  d.begin() + (rows_.before + i0_ + r) * t_.columns_of_d() + j0_ / parts);
     }
   }
 
@@ -33,29 +43,27 @@ class Rows {
   [[nodiscard]] float rounded(double x) const { return static_cast<float>(round_to(type_, x)); }
 
   void multiply() {
-    sums_.assign(static_cast<std::size_t>(count_ * t_.n), 0.0F);
+    sums_.assign(static_cast<std::size_t>(count_ * columns_), 0.0F);
     if (t_.alpha == 0) return;
-    std::vector<double> panel(static_cast<std::size_t>(kPanelDepth * t_.n));
-    std::vector<float> right(static_cast<std::size_t>(t_.n));
+    std::vector<double> panel(static_cast<std::size_t>(kPanelDepth * columns_));
+    std::vector<float> right(panel.size());
     for (std::int64_t p0 = 0; p0 < t_.depth(); p0 += kPanelDepth) {
       const std::int64_t depth = std::min(kPanelDepth, t_.depth() - p0);
-      t_.read_b(b_, p0, depth, 0, t_.n, panel.data(), t_.n);
-      for (std::int64_t p = 0; p < depth; ++p) {
-        std::transform(panel.begin() + p * t_.n, panel.begin() + (p + 1) * t_.n, right.begin(),
-                       [](double x) { return static_cast<float>(x); });
-        for (std::int64_t r = 0; r < count_; ++r)
-          add_scaled(sums_.data() + r * t_.n, right.data(),
-                     static_cast<float>(t_.value_of_a(b_, rows_.first + i0_ + r, p0 + p)), t_.n);
-      }
+      t_.read_b(b_, p0, depth, j0_, columns_, panel.data(), columns_);
+      std::ranges::transform(panel, right.begin(), [](double x) { return static_cast<float>(x); });
+      for (std::int64_t r = 0; r < count_; ++r)
+        for (std::int64_t p = 0; p < depth; ++p)
+          add_scaled(sums_.data() + r * columns_, right.data() + p * columns_,
+                     static_cast<float>(t_.value_of_a(b_, rows_.first + i0_ + r, p0 + p)), columns_);
     }
   }
 
   void finish(std::int64_t i, std::vector<float>& row) const {
-    std::int64_t columns = t_.n;
+    std::int64_t columns = columns_, from = j0_;
     const auto each = [&](auto&& change) {
       for (std::int64_t j = 0; j < columns; ++j) {
         float& x = row[static_cast<std::size_t>(j)];
-        x = rounded(change(static_cast<double>(x), j));
+        x = rounded(change(static_cast<double>(x), from + j));
       }
     };
     each([&](double x, std::int64_t) { return static_cast<double>(t_.alpha) * x; });
@@ -65,6 +73,7 @@ class Rows {
       const auto operand = [&](std::int64_t j) { return element(step.operand, b_, i, j); };
       if (is_gate(step.op)) {
         columns /= 2;
+        from /= 2;
         for (std::int64_t j = 0; j < columns; ++j) {
           const auto at = static_cast<std::size_t>(2 * j);
           const double gate = static_cast<double>(rounded(activated(step.op, static_cast<double>(row[at]))));
@@ -88,7 +97,7 @@ class Rows {
   ElementType type_;
   std::int64_t b_;
   GemmRows rows_;
-  std::int64_t i0_, count_;
+  std::int64_t i0_, j0_, count_, columns_;
   std::vector<float> sums_;
 };
 
@@ -102,9 +111,13 @@ Result<std::vector<double>> naive_gemm(const GemmTensors& t, ElementType output_
   } catch (const std::bad_alloc&) {
     return fail(ErrorCode::out_of_memory, "no memory for the naive result");
   }
-  const std::vector<GemmRowBlock> blocks = row_blocks_of(t, kTaskRows);
-  parallel_for(t.n > 0 ? blocks.size() : 0, threads,
-               [&](std::size_t task) { Rows(t, output_type, blocks[task].member, blocks[task].row).run(d); });
+  const std::vector<GemmRowBlock> row_blocks = row_blocks_of(t, kTaskRows);
+  const auto column_blocks = static_cast<std::size_t>((t.n + kNaiveColumns - 1) / kNaiveColumns);
+  parallel_for(row_blocks.size() * column_blocks, threads, [&](std::size_t task) {
+    const GemmRowBlock& block = row_blocks[task / column_blocks];
+    NaiveBlock(t, output_type, block.member, block.row, static_cast<std::int64_t>(task % column_blocks) * kNaiveColumns)
+        .run(d);
+  });
   return d;
 }
 

@@ -66,10 +66,17 @@ void GemmTensors::read_b(std::int64_t member, std::int64_t p, std::int64_t depth
     for (std::int64_t q = 0; q < depth; ++q)
       load_elements(b.type, from(p + q, j), std::span(out + q * width, static_cast<std::size_t>(columns)));
   } else if (is_plain && s.row == 1) {
-    std::vector<double> line(static_cast<std::size_t>(depth));
-    for (std::int64_t x = 0; x < columns; ++x) {
-      load_elements(b.type, from(p, j + x), std::span(line));
-      for (std::int64_t q = 0; q < depth; ++q) out[q * width + x] = line[static_cast<std::size_t>(q)];
+    constexpr std::int64_t kLines = 8;  // doubles of a cache line, written together
+    std::vector<double> lines(static_cast<std::size_t>(kLines * depth));
+    for (std::int64_t x = 0; x < columns; x += kLines) {
+      const std::int64_t count = std::min(kLines, columns - x);
+      for (std::int64_t line = 0; line < count; ++line)
+        load_elements(
+            b.type, from(p, j + x + line),
+            std::span(lines).subspan(static_cast<std::size_t>(line * depth), static_cast<std::size_t>(depth)));
+      for (std::int64_t q = 0; q < depth; ++q)
+        for (std::int64_t line = 0; line < count; ++line)
+          out[q * width + x + line] = lines[static_cast<std::size_t>(line * depth + q)];
     }
   } else {
     for (std::int64_t q = 0; q < depth; ++q)

@@ -59,7 +59,7 @@ long turned_bytes(const GemmSignature& s, int tile_m, const CudaGemmResources& f
 }
 
 void transposed_store(const GemmSignature& s, int tile_m, CudaGemmResources& facts) {
-  facts.box_rows = tile_m % 64 == 0 ? 64 : tile_m % 32 == 0 ? 32 : 16;
+  facts.box_rows = tile_m % 64 == 0 ? 64 : tile_m % 32 == 0 ? 32 : tile_m % 16 == 0 ? 16 : 8;
   facts.slab_row_bytes =
       slab_columns(s, turned_rows(tile_m), facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
 }

@@ -72,7 +72,9 @@ bool tile_is_whole(const Subject& s) {
     const int rows = a.transpose_c ? n : m, columns = a.transpose_c ? m : n;
     const int own = a.ping_pong ? rows : rows / groups;
     const bool whole = a.ping_pong ? groups == 2 : rows % groups == 0;
-    return whole && own >= 64 && own % 64 == 0 && rows <= 256 && columns >= 16 && columns % 16 == 0 && columns <= 256;
+    // wgmma of integers has no odd number of eights from 32 columns on; of others only transposed tiles have it.
+    const int step = a.transpose_c && columns >= 80 && s.signature().a != DataType::int8 ? 8 : 16;
+    return whole && own >= 64 && own % 64 == 0 && rows <= 256 && columns >= 16 && columns % step == 0 && columns <= 256;
   }
   if (is_mixed(s)) {
     const int groups = a.wave[0];
@@ -343,7 +345,8 @@ constexpr Rule<Subject> kRules[] = {
      }},
     {"tile_is_whole",
      "a warpgroup computes a multiple of 64 rows (of a transposed tile: columns), and a tile has up to 3 warpgroups "
-     "and up to 256 rows and columns, of which the others are a multiple of 16; a mixed kernel's warpgroup computes "
+     "and up to 256 rows and columns, of which the others are a multiple of 16, or, transposed, from 80 on and not of "
+     "int8, of 8; a mixed kernel's warpgroup computes "
      "64 columns by 16, 32, 64, 128, 192 or 256 rows; a "
      "portable warp computes a multiple of 16 x 16; a kernel for few rows computes 8 or 16, the copy engine's up to 64",
      tile_is_whole,

@@ -14,7 +14,8 @@
 //   kPingPong (bool)            two warpgroups with a tile each, taking turns; else they share a tile's rows. A
 //                               warpgroup has 64 or 128 rows (64 * kRowBlocks)
 //   kTransposed (bool)          the tile is computed as d^T = b^T x a^T: the warpgroups share its columns, 64 or 128 each, and
-//                               kTileM is any multiple of 16 up to 256. Without groups, block scales and kStagedTensors;
+//                               kTileM is any multiple of 16 up to 256, or, from 80 on and not of int8, of 8. Without
+//                               groups, block scales and kStagedTensors;
 //                               kStoreTmaBox with 48 rows or more
 //   kStages                     tiles of 128 bytes of k in flight
 //   kClusterM, kClusterN        blocks that share tiles of b (neighbours along m) or of a (along n) by multicast

@@ -64,7 +64,10 @@ constexpr int kSlabRowBytes = kSlabColumns * kBytesD / (kGated ? 2 : 1);
 constexpr int kSlabBytes = 64 * kSlabRowBytes;
 constexpr int kSlabBuffers = cfg::kStoreTmaBox ? 2 : 0;  // per warpgroup
 // Rows of d that a copy takes: what is turned last of a transposed tile may be fewer than 64.
-constexpr int kBoxRows = !kTransposed || cfg::kTileM % 64 == 0 ? 64 : cfg::kTileM % 32 == 0 ? 32 : 16;
+constexpr int kBoxRows = !kTransposed || cfg::kTileM % 64 == 0 ? 64
+                         : cfg::kTileM % 32 == 0               ? 32
+                         : cfg::kTileM % 16 == 0               ? 16
+                                                               : 8;
 // Transposed 16-bit results without an epilogue are turned by the store of matrices; what else is, as floats.
 constexpr bool kTurnsMatrices =
     kTransposed && cfg::kStoreTmaBox && cfg::kEpilogueLength == 0 && kBytesD == 2 && kSlabColumns == 64;
@@ -108,8 +111,9 @@ static_assert(!kWeights || (cfg::kRowMajorA && !cfg::kRowMajorB && !cfg::kPingPo
               "weights lie along k, and warpgroups share a tile without clusters and stream-K");
 static_assert(!kWeights || (cfg::kTileN == 64 * cfg::kWarpgroups && kRowBytesB <= 128),
               "a warpgroup unpacks 64 columns of weights, a stage has at most 128 bytes of each");
-static_assert(!kTransposed || (cfg::kTileM % 16 == 0 && (!cfg::kStoreTmaBox || kTurnRows == 64)),
-              "rows of transposed tiles come in 16, and are copied out from 48 on");
+static_assert(!kTransposed || (cfg::kTileM % (kIntegers || kWeights || cfg::kTileM < 80 ? 16 : 8) == 0 &&
+                                 (!cfg::kStoreTmaBox || kTurnRows == 64)),
+              "rows of transposed tiles come in 16, from 80 on, of floats, in 8; they are copied out from 48 on");
 static_assert(kWeights || !kTransposed ||
                   (cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR && !cfg::kStagedTensors),
               "transposed tiles without weights have neither groups, block scales nor staged tensors");

@@ -75,17 +75,21 @@ struct TransposedSlabs : Slabs {
     const int lane = thread() % 32;
     const int row = lane / 16 * 8 + lane % 8, chunk = 2 * warp() + (lane >> 3 & 1);
     const u32 to = slab + row * 128 + ((chunk ^ (row & 7)) << 4);
+    const auto pair = [&](int i) {
+      return pack_pair<cfg::kTypeD>(result_of(sums[i], factor), result_of(sums[i + 1], factor)).words[0];
+    };
 #pragma unroll
     for (int i = 0; i < kTurnRows / 2; i += 8) {
-      if (i >= turned_rows(turn) / 2) continue;
-      u32 pairs[4];
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        pairs[e] = pack_pair<cfg::kTypeD>(result_of(sums[i + 2 * e], factor), result_of(sums[i + 2 * e + 1], factor))
-                       .words[0];
-      asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to + i / 4 * 8 * 128),
-                   "r"(pairs[0]), "r"(pairs[1]), "r"(pairs[2]), "r"(pairs[3])
-                   : "memory");
+      const int sums_left = turned_rows(turn) / 2 - i;
+      const u32 at = to + i / 4 * 8 * 128;
+      if (sums_left >= 8)
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(pair(i)),
+                     "r"(pair(i + 2)), "r"(pair(i + 4)), "r"(pair(i + 6))
+                     : "memory");
+      else if (sums_left == 4)  // the addresses of lanes 0 to 15 are taken
+        asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(at), "r"(pair(i)),
+                     "r"(pair(i + 2))
+                     : "memory");
     }
     send_slab(t, slab, first_row(t, turn), first_column(t, turn), turned_rows(turn) / kBoxRows);
   }

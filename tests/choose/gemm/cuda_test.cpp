@@ -198,7 +198,7 @@ TEST(CudaGemmRank, TheTileTableChooses) {
   EXPECT_EQ(first(bf16(), {320, 4096, 4096}), "warpspec 64x160 s7");
   EXPECT_EQ(first(bf16(), {512, 4096, 4096}), "warpspec 128x128 s6 pp");
   EXPECT_EQ(first(bf16(), {512, 14336, 4096}), "warpspec 128x224 s4");
-  EXPECT_EQ(first(bf16(), {8192, 14336, 4096}), "warpspec 168x128 s5");
+  EXPECT_EQ(first(bf16(), {8192, 14336, 4096}), "warpspec 192x192 s3");
 }
 
 TEST(CudaGemmRank, RowsThatStraddleSectorsTakeClusters) {

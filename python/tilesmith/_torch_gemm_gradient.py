@@ -94,7 +94,8 @@ def gradients(product: Product, kept: Kept, saved: Sequence[Optional[Tensor]], d
         if name in shapes:
             sum_of = summed_to(g if name == "bias" else dy, *shapes[name])
             computed[name] = sum_of if name != "c" or kept.beta == 1 else sum_of * kept.beta
-    g = _as_matrix(g if g.dtype == kept.dtype else g.to(kept.dtype))
+    g = g if g.dtype == kept.dtype else g.to(kept.dtype)
+    g = as_matrix(g)  # here, as it is in two products
     linear, rest = kept.form == "linear", (kept.alpha, kept.tf32, kept.options)
     for first, second, x, y in (("a", "b", a, b), ("a2", "b2", a2, b2)):
         if y is not None:
@@ -149,7 +150,7 @@ def _multiplied(product: Product, x: Tensor, y: Tensor, to: tuple[torch.Size, to
     else:
         batch = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])  # type: ignore[no-untyped-call]
         sums = torch.Size((*batch, x.shape[-2], y.shape[-1])).numel() != size.numel()
-    made = product(x, y, torch.float32 if sums else None, alpha, tf32, options)
+    made = product(as_matrix(x), as_matrix(y), torch.float32 if sums else None, alpha, tf32, options)
     return summed_to(made, size, dtype) if sums else made if made.shape == size else made.reshape(size)
 
 
@@ -171,8 +172,13 @@ def sum_in_float32(gradient: Tensor, over: tuple[int, ...], dtype: torch.dtype) 
     return gradient.sum(over, dtype=torch.float32).to(dtype)
 
 
-def _as_matrix(gradient: Tensor) -> Tensor:
-    """With one of the last two dimensions contiguous, as products read it; what torch expands has none."""
-    *_, row, column = gradient.stride()
-    m, n = gradient.shape[-2:]
-    return gradient if (column == 1 and row >= n) or (row == 1 and column >= m) else gradient.contiguous()
+def is_matrix(matrix: Tensor) -> bool:
+    """Whether products read it as it is and transposed: one of its last two dimensions is contiguous, and the other's rows lie apart.
+    What torch expands does not."""
+    *_, row, column = matrix.stride()
+    m, n = matrix.shape[-2:]
+    return (column == 1 and row >= n) or (row == 1 and column >= m)
+
+
+def as_matrix(matrix: Tensor) -> Tensor:
+    return matrix if is_matrix(matrix) else matrix.contiguous()

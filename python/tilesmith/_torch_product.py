@@ -13,7 +13,7 @@ from tilesmith._gemm_call import Call, prepare
 from tilesmith._gemm_operands import ADDRESSED, Operands, Options
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._torch import grad_enabled, raw_stream, torch_threads, under, view_of
-from tilesmith._torch_gemm_gradient import Kept, Product, gradients, sum_in_float32
+from tilesmith._torch_gemm_gradient import Kept, Product, gradients, is_matrix, sum_in_float32
 from tilesmith._views import View, dense_strides
 
 _RESIDUAL = ADDRESSED.index("residual")
@@ -80,7 +80,9 @@ def trained_product(call: Call, form: str, a: Tensor, b: Tensor, bias: Optional[
     """Of a call that was prepared for these tensors; None where its gradients are no two products of prepared shapes."""
     if a.dim() < 2 or b.dim() != 2 or call.out_shape != (*a.shape[:-1], call.out_shape[-1]) or 0 in a.shape or 0 in b.shape:
         return None
-    if not (a.dtype == b.dtype and call.same_type and (a.dim() == 2 or a.is_contiguous())) or call.parts or type(call) is not Call:
+    if not (a.dtype == b.dtype and call.same_type and (is_matrix(a) if a.dim() == 2 else a.is_contiguous()) and is_matrix(b)):
+        return None
+    if call.parts or type(call) is not Call:
         return None
     if bias is not None and bias.dim() != 1 or residual is not None and (residual.shape != call.out_shape or residual.dtype is not a.dtype):
         return None

@@ -78,6 +78,17 @@ def test_layouts(make):
     check(tilesmith.matmul, (make(6, 3, 20).transpose(0, 1), make(3, 10, 20).mT), torch.matmul)
 
 
+def test_expanded_batches(make):
+    """A batch that is one member: a forward reads it in place, the product of the weight's gradient cannot join its rows."""
+    for rows in (1, 6):
+        x, w = make(1, rows, 20).expand(3, rows, 20), make(10, 20)
+        exact = [x.detach().clone().requires_grad_(), w.detach().clone().requires_grad_()]
+        mine = [x.detach().requires_grad_(), w.detach().requires_grad_()]
+        wanted = torch.autograd.grad((exact[0] @ exact[1].mT).square().sum(), exact)
+        for got, theirs in zip(torch.autograd.grad(tilesmith.linear(*mine).square().sum(), mine), wanted):
+            torch.testing.assert_close(got, theirs, rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.parametrize("options", [dict(activation=name) for name in ACTIVATIONS] + [dict(gate=name) for name in GATES] + [dict(clamp=(-1.0, 2.0))],
                          ids=str)  # fmt: skip
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -48,11 +48,27 @@ bool sums_dbias(const AttentionBackwardProblem& p, const TsStrides& s) {
 }
 
 /// Heads of keys that are walked together: those whose queries, do and sums of dq fill about two thirds of the L2
-/// cache, where every block of keys finds them.
-std::int64_t section_of(const AttentionBackwardProblem& p, int sum_columns, long l2_bytes) {
+/// cache, where every block of keys finds them. A third more or fewer, so that sections are alike: behind a mask a
+/// small last section keeps few blocks busy (docs/log/2026-11-cuda-backward.md). `most`: no more than these.
+std::int64_t section_of(const AttentionBackwardProblem& p, int sum_columns, long l2_bytes, std::int64_t most) {
   const std::int64_t row_bytes = (p.head_dim_qk + p.head_dim_v) * input_bytes(p.data_type) + 4 * sum_columns;
   const std::int64_t head_bytes = std::max<std::int64_t>(1, p.heads_q / p.heads_kv * p.seqlen_q * row_bytes);
-  return std::clamp<std::int64_t>(2 * l2_bytes / 3 / head_bytes, 1, std::max<std::int64_t>(1, p.batch * p.heads_kv));
+  const std::int64_t heads = std::max<std::int64_t>(1, p.batch * p.heads_kv);
+  const std::int64_t fit =
+      std::clamp<std::int64_t>(2 * l2_bytes / 3 / head_bytes, 1, std::clamp<std::int64_t>(most, 1, heads));
+  const auto missing = [&](std::int64_t width) {
+    return blocks_of(heads, width) * width - heads;
+  };  // in the last section
+  std::int64_t best = fit;
+  for (std::int64_t width = blocks_of(2 * fit, 3); width <= std::min(4 * fit / 3, heads); ++width)
+    if (missing(width) <= missing(best)) best = width;
+  return best;
+}
+
+/// Heads that ordered additions without a mask walk together: a block is drawn when its head's block before has walked
+/// a tile and a half, so that it hardly waits. More heads gain nothing, and L2 holds fewer.
+std::int64_t heads_in_turn(const AttentionBackwardProblem& p, int tile_queries, int sms) {
+  return blocks_of(3 * sms, 2 * std::max<std::int64_t>(1, blocks_of(p.seqlen_q, tile_queries)));
 }
 
 /// Rows of a head in the workspace; group mode: of a call with so many rows of q in all.
@@ -143,7 +159,9 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const Atte
   made->key_blocks_ = static_cast<int>(key_blocks);
   made->key_items_ = static_cast<int>(key_items);
   made->work_items_ = static_cast<int>(work_items);
-  made->section_heads_ = static_cast<int>(section_of(p, facts.sum_columns, spec.reference.l2_bytes));
+  const bool paced = in_turn && products.attention().mask == MaskKind::none;
+  const std::int64_t most = paced ? heads_in_turn(p, facts.tile_queries, spec.reference.sms) : p.batch * p.heads_kv;
+  made->section_heads_ = static_cast<int>(section_of(p, facts.sum_columns, spec.reference.l2_bytes, most));
   const auto extent = [](std::int64_t n) { return static_cast<unsigned>(n); };
   const unsigned heads = extent(p.heads_q), batch = extent(p.batch);
   const auto set = [&](BackwardStep step, CudaExtent grid, int threads, long shared_bytes) {

@@ -7,6 +7,8 @@ namespace ts {
 
 struct Range {
   int begin, end;
+
+  TS_DEVICE bool has(int i) const { return i >= begin && i < end; }
 };
 
 // A window's reach as an int; a longer one reaches past every sequence. A moved window's may be negative.
@@ -56,6 +58,13 @@ struct Window {
     if constexpr (cfg::kMaskRight) whole = whole && key + keys - 1 <= query + last;
     if constexpr (cfg::kMaskLeft) whole = whole && key >= query + queries - 1 + first;
     return whole;
+  }
+  // Whether no query of the tile sees any key, by the mask alone.
+  TS_DEVICE bool is_hidden(int query, int queries, int key, int keys) const {
+    bool hidden = false;
+    if constexpr (cfg::kMaskRight) hidden = key > query + queries - 1 + last;
+    if constexpr (cfg::kMaskLeft) hidden = hidden || key + keys - 1 < query + first;
+    return hidden;
   }
 };
 

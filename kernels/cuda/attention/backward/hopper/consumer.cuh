@@ -18,6 +18,8 @@ constexpr bool kTakesTurns = cfg::kDeterministic || kTileM == 128;
 // Whether something of each pair is kept beside its score. Then no registers are left for scores beside the tile before.
 constexpr bool kKeepsPairs = cfg::kSoftCap || cfg::kDropout || cfg::kBias || cfg::kDalibi;
 using TilePairs = Pairs<true, kPairs>;
+// Whether a warpgroup passes tiles that see none of its keys, as beside a diagonal; a tile of 128 queries hardly has such.
+constexpr bool kPassesTiles = (cfg::kMaskRight || cfg::kMaskLeft) && kTileM == 64;
 
 struct Consumer {
   const Shared& shared;
@@ -27,6 +29,27 @@ struct Consumer {
   RingPlace<1> resident;
   RingPlace<2> ds_buffer;
   RingPlace<cfg::kDeterministic ? kDqBuffers : 1> dq_buffer;
+
+  // The tiles that see keys of each warpgroup. Together they are the item's.
+  struct Seen {
+    Range first, second;
+
+    TS_DEVICE void find(const Item& t) {
+      first = second = t.tiles;
+      if constexpr (kPassesTiles) {
+        const Range a = of_keys(t, t.key), b = of_keys(t, t.key + 64);
+        const bool whole = imin(a.begin, b.begin) <= t.tiles.begin && imax(a.end, b.end) >= t.tiles.end &&
+                           imax(a.begin, b.begin) <= imin(a.end, b.end);
+        if (!whole) return;
+        first = a;
+        second = b;
+      }
+    }
+    TS_DEVICE static Range of_keys(const Item& t, int key) {
+      return key < t.sequence.length_k ? t.window.query_tiles<kTileM>(key, 64) : Range{t.tiles.end, t.tiles.end};
+    }
+    TS_DEVICE const Range& of(int warpgroup) const { return warpgroup == 0 ? first : second; }
+  };
 
   // Statistics of a tile: those of columns 8j, 8j + 1 from the thread's first.
   struct Columns {
@@ -116,18 +139,30 @@ struct Consumer {
                                   columns + i * 128, 1);
     wgmma_commit();
   }
-  // The warpgroup's share of dq: 64 x kShareColumns.
-  TS_DEVICE void begin_dq(float (&dq)[kShareRegisters]) const {
-    const u64 ds_rows = descriptor_k_major(uniform(shared.ds(ds_buffer.index) + (kSharesRows ? warpgroup * 64 * 128 : 0)));
+  // The warpgroup's share of dq, 64 x kShareColumns, from 16 * kSteps keys from first_step * 16 on.
+  template <int kSteps>
+  TS_DEVICE void begin_dq(float (&dq)[kShareRegisters], int first_step) const {
+    const u64 ds_rows = descriptor_k_major(uniform(shared.ds(ds_buffer.index) + (kSharesRows ? warpgroup * 64 * 128 : 0) +
+                                                   first_step / 4 * (kTileM * 128)));
     // A column of shared memory has 64 of the head dimension; half of it is 64 of its 128 bytes.
     constexpr int kShareBytes = kSharesRows ? 0 : kShareColumns == 64 ? kKeys * 128 : 64;
-    const u64 k_columns = descriptor_n_major(uniform(shared.keys() + warpgroup * kShareBytes), kKeys * 128);
+    const u64 k_columns = descriptor_n_major(uniform(shared.keys() + warpgroup * kShareBytes + first_step * (16 * 128)), kKeys * 128);
     pin(dq);
     wgmma_fence();
 #pragma unroll
-    for (int i = 0; i < kKeys / 16; ++i)
+    for (int i = 0; i < kSteps; ++i)
       wgmma_n_major<kElement>(dq, ds_rows + i / 4 * (kTileM * 8) + i % 4 * 2, k_columns + i * 128, i > 0);
     wgmma_commit();
+  }
+  // The same of the keys that the tile sees: both warpgroups' or one's.
+  TS_DEVICE void begin_dq(float (&dq)[kShareRegisters], const Seen& seen, int tile) const {
+    if (kPassesTiles && !seen.of(0).has(tile)) {
+      begin_dq<4>(dq, 4);
+    } else if (kPassesTiles && !seen.of(1).has(tile)) {
+      begin_dq<4>(dq, 0);
+    } else {
+      begin_dq<8>(dq, 0);
+    }
   }
   // Adds it to memory, or hands it to the writer.
   TS_DEVICE void send_dq(const float (&dq)[kShareRegisters], const Destination& to) {
@@ -164,6 +199,18 @@ struct Consumer {
   TS_DEVICE void begin_turn() const { named_barrier_sync(2 + warpgroup, 128 * kWarpgroups); }
   TS_DEVICE void give_turn() const { named_barrier_arrive(3 - warpgroup, 128 * kWarpgroups); }
 
+  // Where the warpgroup's share of a head's dq goes.
+  struct Sums {
+    float* dq;
+    unsigned* turns;
+
+    TS_DEVICE Destination of(const Item& t, int tile) const {
+      float* const to = dq + tile * (kTileM * kSumColumns);
+      if constexpr (!cfg::kDeterministic) return {to, nullptr, 0};
+      return {to, turns + tile * (kTileM / TS_CUDA_BACKWARD_TURN_ROWS * 2), t.turn(tile)};
+    }
+  };
+
   // A tile whose scores and products of do and v are known, or on their way.
   struct Tile {
     bool masked;
@@ -187,7 +234,7 @@ struct Consumer {
   }
 
   template <bool kBeginsNext>
-  TS_DEVICE void walk_tile(Call& call, const Item& t, int tile, float* dq_sum, unsigned* turns, Tile& x,
+  TS_DEVICE void walk_tile(Call& call, const Item& t, const Seen& seen, int tile, const Sums& sums, Tile& x,
                            float (&dk)[kWidthQk / 2], float (&dv)[kWidthV / 2]) {
     const int lane = threadIdx.x & 31;
     u32 p[kPairs / 2];
@@ -200,8 +247,6 @@ struct Consumer {
     const u32 at = stage.index;
     const u64 dout_columns = descriptor_n_major(uniform(shared.dout(at)), kTileM * 128);
     const u64 q_columns = descriptor_n_major(uniform(shared.queries(at)), kTileM * 128);
-    unsigned* const turn = cfg::kDeterministic ? turns + tile * (kTileM / TS_CUDA_BACKWARD_TURN_ROWS * 2) : nullptr;
-    const Destination to = {dq_sum + tile * (kTileM * kSumColumns), turn, cfg::kDeterministic ? t.turn(tile) : 0};
     float dq[kShareRegisters];
     if constexpr (kTakesTurns) {
       fence_proxy_async();
@@ -214,14 +259,14 @@ struct Consumer {
         pin(dv);
       }
       mbarrier_wait(shared.ds_full(ds_buffer.index), ds_buffer.phase);
-      begin_dq(dq);
+      begin_dq(dq, seen, tile);
       ds_buffer.advance();
       wgmma_wait<2>();
       pin(dv);
       if (leader()) mbarrier_arrive(shared.dout_empty(at));
       stage.advance();
       if constexpr (kBeginsNext) {
-        begin_scores(t, tile + 1, x.s);
+        begin_scores(t, tile + kTileStep, x.s);
         give_turn();
         wgmma_wait<2>();
         pin(dk);
@@ -239,7 +284,7 @@ struct Consumer {
       add_product<kWidthV>(dv, p, dout_columns);
       fence_proxy_async();
       named_barrier_sync(1, 128 * kWarpgroups);
-      begin_dq(dq);
+      begin_dq(dq, seen, tile);
       ds_buffer.advance();
       wgmma_wait<1>();
       pin(dv);
@@ -248,7 +293,7 @@ struct Consumer {
       wgmma_wait<1>();
       pin(dq);
     }
-    send_dq(dq, to);
+    send_dq(dq, sums.of(t, tile));
     if constexpr (!kTakesTurns) {
       wgmma_wait<0>();
       pin(dk);
@@ -257,28 +302,68 @@ struct Consumer {
     }
     if constexpr (kBeginsNext) {
       begin_gradients(x.dp);
-      end_scores(call, t, tile + 1, x);
+      end_scores(call, t, tile + kTileStep, x);
     }
+  }
+
+  // A tile that sees none of the warpgroup's keys: its share of dq is of the other's.
+  TS_DEVICE void pass_tile(const Item& t, const Seen& seen, int tile, const Sums& sums) {
+    const u32 at = stage.index;
+    mbarrier_wait(shared.query_full(at), stage.phase);
+    mbarrier_wait(shared.dout_full(at), stage.phase);
+    float dq[kShareRegisters];
+    if constexpr (kTakesTurns) {
+      arrive_by_warps(shared.ds_full(ds_buffer.index));
+      begin_turn();
+      mbarrier_wait(shared.ds_full(ds_buffer.index), ds_buffer.phase);
+    } else {
+      named_barrier_sync(1, 128 * kWarpgroups);
+    }
+    if (leader()) {
+      mbarrier_arrive(shared.dout_empty(at));
+      mbarrier_arrive(shared.query_empty(at));
+    }
+    stage.advance();
+    begin_dq(dq, seen, tile);
+    ds_buffer.advance();
+    if constexpr (kTakesTurns) give_turn();
+    wgmma_wait<0>();
+    pin(dq);
+    send_dq(dq, sums.of(t, tile));
   }
 
   // The tiles of a head. A tile's scores are begun behind the products of the tile before, so that the tensor cores have
   // work while dq leaves; and a warpgroup waits for the other's dS only when it has begun dV and dK.
-  TS_DEVICE void walk_head(Call& call, const Item& t, float* dq_sum, unsigned* turns, float (&dk)[kWidthQk / 2],
+  TS_DEVICE void walk_head(Call& call, const Item& t, const Seen& seen, const Sums& sums, float (&dk)[kWidthQk / 2],
                            float (&dv)[kWidthV / 2]) {
     Tile x;
+    int tile = t.first_tile(), left = t.tile_count();
+    if constexpr (kPassesTiles) {
+      for (; left > 0 && !seen.of(warpgroup).has(tile); --left, tile += kTileStep) pass_tile(t, seen, tile, sums);
+    }
+    int own = left;
+    if constexpr (kPassesTiles) {
+      const Range& r = seen.of(warpgroup);
+      own = imax(0, imin(left, kTileStep > 0 ? r.end - tile : tile + 1 - r.begin));
+    }
+    left -= own;
     if constexpr (kKeepsPairs || !kTakesTurns) {
-      for (int tile = t.tiles.begin; tile < t.tiles.end; ++tile) {
+      for (; own > 0; --own, tile += kTileStep) {
         begin_scores(t, tile, x.s);
         begin_gradients(x.dp);
         end_scores(call, t, tile, x);
-        walk_tile<false>(call, t, tile, dq_sum, turns, x, dk, dv);
+        walk_tile<false>(call, t, seen, tile, sums, x, dk, dv);
       }
-    } else {
-      begin_scores(t, t.tiles.begin, x.s);
+    } else if (!kPassesTiles || own > 0) {
+      begin_scores(t, tile, x.s);
       begin_gradients(x.dp);
-      end_scores(call, t, t.tiles.begin, x);
-      for (int tile = t.tiles.begin; tile + 1 < t.tiles.end; ++tile) walk_tile<true>(call, t, tile, dq_sum, turns, x, dk, dv);
-      walk_tile<false>(call, t, t.tiles.end - 1, dq_sum, turns, x, dk, dv);
+      end_scores(call, t, tile, x);
+      for (; own > 1; --own, tile += kTileStep) walk_tile<true>(call, t, seen, tile, sums, x, dk, dv);
+      walk_tile<false>(call, t, seen, tile, sums, x, dk, dv);
+      tile += kTileStep;
+    }
+    if constexpr (kPassesTiles) {
+      for (; left > 0; --left, tile += kTileStep) pass_tile(t, seen, tile, sums);
     }
   }
 
@@ -334,14 +419,16 @@ struct Consumer {
             end_zeros();
           }
         }
+        Seen seen;
+        seen.find(t);
         for (int h = 0; h < group; ++h) {
           const int head = t.head * group + h;
           call.enter(t.sequence, t.batch, head);
-          float* const dq_sum = args.dq_sum + workspace_row(args, t.sequence, t.batch, head) * i64{kSumColumns} +
-                                warpgroup * (kTileM * kSumColumns / 2);
-          unsigned* const turns =
-              cfg::kDeterministic ? turns_of(args, t.sequence, t.batch, head, 0) + warpgroup : nullptr;
-          walk_head(call, t, dq_sum, turns, dk, dv);
+          Sums sums = {args.dq_sum + workspace_row(args, t.sequence, t.batch, head) * i64{kSumColumns} +
+                           warpgroup * (kTileM * kSumColumns / 2),
+                       nullptr};
+          if constexpr (cfg::kDeterministic) sums.turns = turns_of(args, t.sequence, t.batch, head, 0) + warpgroup;
+          walk_head(call, t, seen, sums, dk, dv);
           if constexpr (cfg::kDalibi) store_of_slope(call, t);
         }
         if (leader()) mbarrier_arrive(shared.keys_empty());

@@ -6,14 +6,17 @@
 // see come first. Without one a head's blocks follow one another and share its queries.
 //
 // Ordered additions (kDeterministic): blocks of a head add to a tile of dq in the order of their items, so each waits for
-// items that were drawn before its own. Behind a mask the last block comes first: blocks then begin with tiles that no
-// earlier item adds to, and hardly wait.
+// items that were drawn before its own. Blocks go key by key over the section's heads, masked or not: when the next block
+// of a head is drawn, the one before is tiles ahead. They walk their tiles from the last to the first, as every block behind
+// a causal mask sees the last.
 #pragma once
 
 #include "../window.cuh"
 #include "layout.cuh"
 
 namespace ts {
+
+constexpr int kTileStep = cfg::kDeterministic ? -1 : 1;  // from a tile to the next
 
 struct Item {
   int key;   // first key
@@ -25,10 +28,10 @@ struct Item {
 
   // How many blocks add to a tile of dq before this one.
   TS_DEVICE unsigned turn(int tile) const {
-    const Range blocks = window.key_tiles<kKeys>(tile * kTileM, kTileM);
-    const int block = key / kKeys;
-    return static_cast<unsigned>(cfg::kMaskRight || cfg::kMaskLeft ? blocks.end - 1 - block : block - blocks.begin);
+    return static_cast<unsigned>(key / kKeys - window.key_tiles<kKeys>(tile * kTileM, kTileM).begin);
   }
+  TS_DEVICE int tile_count() const { return imax(0, tiles.end - tiles.begin); }
+  TS_DEVICE int first_tile() const { return kTileStep > 0 ? tiles.begin : tiles.end - 1; }
 
   // False when the block lies beyond its sequence's end.
   TS_DEVICE bool find(const TsCudaAttentionBackwardArgs& args, int index) {
@@ -39,9 +42,8 @@ struct Item {
     const int first_head = section * args.section_heads;
     const int width = imin(args.section_heads, all_heads - first_head);
     const int rest = index - section * section_items;
-    const bool by_block = cfg::kMaskRight || cfg::kMaskLeft;
-    int block = by_block ? rest / width : rest % args.row_tiles;
-    if (cfg::kDeterministic && by_block) block = args.row_tiles - 1 - block;
+    const bool by_block = cfg::kMaskRight || cfg::kMaskLeft || cfg::kDeterministic;
+    const int block = by_block ? rest / width : rest % args.row_tiles;
     const int batch_head = first_head + (by_block ? rest % width : rest / args.row_tiles);
     batch = batch_head / heads;
     head = batch_head - batch * heads;

@@ -40,7 +40,8 @@ struct Producer {
     bool first = true;
     for (int h = 0; h < group; ++h) {
       const int head = t.head * group + h;
-      for (int tile = t.tiles.begin; tile < t.tiles.end; ++tile) {
+      int tile = t.first_tile();
+      for (int left = t.tile_count(); left > 0; --left, tile += kTileStep) {
         if (first) {
           mbarrier_wait(shared.keys_empty(), resident.phase ^ 1);
           mbarrier_expect(shared.keys_full(), kKeyBytes);

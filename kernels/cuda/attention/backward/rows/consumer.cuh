@@ -17,6 +17,8 @@ struct Consumer {
   RingPlace<1> resident;
 
   static constexpr int kPairs = kStep / 2;  // registers of a thread
+  // Of packed sequences both warpgroups zero rows together, so both walk every step.
+  static constexpr bool kZeroesRows = cfg::kGroupMode;
 
   // Statistics of streamed queries: those of columns 8j, 8j + 1 from the thread's first.
   struct OfColumns {
@@ -59,6 +61,24 @@ struct Consumer {
     for (int i = 0; i < kSteps; ++i)
       Wgmma<kStep, kElement>::ss(d, a + i / 4 * (kRows * 8) + i % 4 * 2, b + i / 4 * (kStep * 8) + i % 4 * 2, i > 0);
     wgmma_commit();
+  }
+
+  // Whether the warpgroup's rows see none of a step, as beside a diagonal: the other's do.
+  template <Gradient kGradient>
+  TS_DEVICE bool sees_none(const Item& t, int step) const {
+    if constexpr (!cfg::kMaskRight && !cfg::kMaskLeft) return false;
+    const int own = t.row + 64 * warpgroup;
+    return kGradient == Gradient::dq ? t.window.is_hidden(own, 64, step * kStep, kStep)
+                                     : t.window.is_hidden(step * kStep, kStep, own, 64);
+  }
+  template <Gradient kGradient>
+  TS_DEVICE void pass_step() {
+    mbarrier_wait(shared.first_full(first.index), first.parity());
+    mbarrier_wait(shared.second_full(second.index), second.parity());
+    release(shared.first_empty(first.index));
+    release(shared.second_empty(second.index));
+    first.advance(kStages);
+    second.advance(second_stages(kGradient));
   }
 
   // One step of one head.
@@ -183,8 +203,13 @@ struct Consumer {
           lse = of_rows(lse_rows(args, t.sequence, t.batch, head), t);
           delta = of_rows(delta_rows(args, t.sequence, t.batch, head), t);
         }
-        for (int step = t.steps.begin; step < t.steps.end; ++step)
-          walk_step<kGradient, kWidth>(call, t, step, lse, delta, sums);
+        for (int step = t.steps.begin; step < t.steps.end; ++step) {
+          if (!kZeroesRows && sees_none<kGradient>(t, step)) {
+            pass_step<kGradient>();
+          } else {
+            walk_step<kGradient, kWidth>(call, t, step, lse, delta, sums);
+          }
+        }
       }
       if constexpr (cfg::kDalibi && kGradient == Gradient::dk) store_of_slope(call, t);
     }

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional
 
+import torch
 from torch import Tensor
 from torch.autograd import Function
 
@@ -24,6 +25,8 @@ class _GradientCalls(NamedTuple):
 
     of_a: Optional[Call]
     of_b: Optional[Call]
+    of_bias: Optional[Call]  #: a row of ones times dy; None too where torch sums
+    ones: Optional[Tensor]
 
 
 _gradient_calls: KeptCalls[_GradientCalls] = KeptCalls()
@@ -37,7 +40,7 @@ class TrainedProduct:
     def __init__(self, call: Call, kept: Kept, a: View, b: View, general: Product) -> None:
         self.call, self.alpha, self.kept = call, kept.alpha, kept
         self.needs_a, self.needs_b = "a" in kept.shapes, "b" in kept.shapes
-        self.summed = tuple(range(len(call.out_shape) - 1)) if "bias" in kept.shapes else None  #: the dimensions, for the bias's gradient
+        self.summed = tuple(range(len(call.out_shape) - 1)) if "bias" in kept.shapes else None  #: dy's dimensions, for the bias's gradient
         self.adds_residual = "residual" in kept.shapes
         self.at_residual = dict(call.places).get(_RESIDUAL, 0)
         self.a, self.b = a, b
@@ -65,7 +68,24 @@ class TrainedProduct:
         with under(self.kept.options):
             of_a = self._product(dy, self.b if linear else _transposed(self.b), key[1]) if self.needs_a else None
             of_b = self._product(*((_transposed(dy), self.a) if linear else (_transposed(self.a), dy)), key[1]) if self.needs_b else None
-        return _gradient_calls.keep(key, _GradientCalls(of_a, of_b))
+            ones = self._ones(dy)
+            of_bias = None if ones is None else self._product(view_of("ones", ones), dy, key[1])
+        calls = _GradientCalls(of_a, of_b, of_bias, ones)
+        return calls if self._captures() else _gradient_calls.keep(key, calls)
+
+    def _captures(self) -> bool:
+        """Whether a graph is being captured, which would own what is made now."""
+        return self.call.stream_device >= 0 and torch.cuda.is_current_stream_capturing()
+
+    def _ones(self, dy: View) -> Optional[Tensor]:
+        """For the bias's gradient, ready on every stream; None where torch sums. On a GPU a product with ones has the same float32 sums,
+        rounded once, and takes half of the time that torch's sum takes (docs/log/2026-11-backward.md)."""
+        plain = dy.data_type in ("bf16", "fp16") and self.summed is not None and self.kept.shapes["bias"][1] is self.kept.dtype
+        if not plain or self.call.stream_device < 0 or self._captures():
+            return None
+        ones = torch.ones(1, dy.shape[0], dtype=self.kept.dtype, device=f"cuda:{self.call.stream_device}")
+        torch.cuda.current_stream(ones.device).synchronize()
+        return ones
 
     def _product(self, x: View, y: View, threads: int) -> Call:
         return prepare(Operands(x, y), Options("matmul", None, None, None, None, self.kept.tf32, False, False), 1.0, threads)
@@ -110,19 +130,23 @@ class _Differentiated(Function):
         if grad_enabled() or type(dy) is not Tensor or dy.dtype is not kept.dtype or not dy.is_contiguous():
             computed = gradients(product.general, kept, (a, b, None, None), dy)
             return computed.get("a"), computed.get("b"), computed.get("bias"), computed.get("residual"), None
-        of_a, of_b = product.gradient_calls()
+        of_a, of_b, of_bias, ones = product.gradient_calls()
+        device = product.call.stream_device
+        stream = raw_stream(device) if device >= 0 else 0
         at = dy.data_ptr()
-        da = db = None
+        da = db = bias = None
         if of_a is not None:
-            shape, _ = kept.shapes["a"]
-            da = dy.new_empty(*shape)
-            of_a.run(product.alpha, at, b.data_ptr(), da.data_ptr(), raw_stream(of_a.stream_device) if of_a.stream_device >= 0 else 0)
+            da = dy.new_empty(*kept.shapes["a"][0])
+            of_a.run(product.alpha, at, b.data_ptr(), da.data_ptr(), stream)
         if of_b is not None:
-            shape, _ = kept.shapes["b"]
-            db = dy.new_empty(*shape)
+            db = dy.new_empty(*kept.shapes["b"][0])
             x, y = (at, a.data_ptr()) if kept.form == "linear" else (a.data_ptr(), at)
-            of_b.run(product.alpha, x, y, db.data_ptr(), raw_stream(of_b.stream_device) if of_b.stream_device >= 0 else 0)
-        bias = None if product.summed is None else sum_in_float32(dy, product.summed, kept.shapes["bias"][1])
+            of_b.run(product.alpha, x, y, db.data_ptr(), stream)
+        if of_bias is not None and ones is not None:
+            bias = dy.new_empty(*kept.shapes["bias"][0])
+            of_bias.run(1.0, ones.data_ptr(), at, bias.data_ptr(), stream)
+        elif product.summed is not None:
+            bias = sum_in_float32(dy, product.summed, kept.shapes["bias"][1])
         return da, db, bias, dy if product.adds_residual else None, None
 
 

@@ -52,6 +52,15 @@ TILESMITH_API const char* tilesmith_version(void);
 /* The TILESMITH_ABI_VERSION that the library was built with. */
 TILESMITH_API int32_t tilesmith_abi_version(void);
 
+/* For bindings of Python: what the tensors of a call look like and where they lie, asked of the library that made them
+ * in one step. `exchange` is that library's DLPackExchangeAPI of DLPack 1 (`__dlpack_c_exchange_api__` of the tensors'
+ * type), `objects` are `count` objects of that type or `none`. Writes the address of each object's data, 0 for none,
+ * and behind these of each object its type, device, sizes and strides: words that are equal exactly where all of these
+ * are. Returns the number of words, or -1 where they are not to be had so: too many for `capacity`, another version, an
+ * object that DLPack cannot describe (Python then has its error). The caller holds the interpreter's lock. */
+TILESMITH_API int64_t tilesmith_describe_tensors(const void* exchange, void* const* objects, int64_t count,
+                                                 const void* none, int64_t* words, int64_t capacity);
+
 typedef int32_t tilesmith_status;
 
 enum tilesmith_code {

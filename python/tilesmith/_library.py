@@ -268,6 +268,7 @@ _FUNCTIONS = {
     "tilesmith_get_store_stats": (c_int32, [c_void_p]),
     "tilesmith_tune": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_cancel_waits": (None, [c_int64]),
+    "tilesmith_describe_tensors": (c_int64, [c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int64]),
 }
 
 
@@ -303,6 +304,16 @@ def library() -> ctypes.CDLL:
         return loaded
     raise Failure("the library cannot be loaded: " + "; ".join(failures),
                   "reinstall the package, or set TILESMITH_LIBRARY to libtilesmith.so", "load_failed")  # fmt: skip
+
+
+@functools.cache
+def locked_library() -> ctypes.PyDLL:
+    """The same for functions that are called with the interpreter's lock held."""
+    loaded = ctypes.PyDLL(library_path())
+    for name in ("tilesmith_describe_tensors",):
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = _FUNCTIONS[name]
+    return loaded
 
 
 def library_path() -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from contextlib import nullcontext
-from typing import Any, Iterable, Optional, Sequence, overload
+from typing import Any, Iterable, Optional, overload
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
 from tilesmith._conditions import OptionValues, conditions
+from tilesmith._described import described as described
 from tilesmith._errors import InvalidArgument, Unsupported
 from tilesmith._library import CPU, CUDA
 from tilesmith._options import options
@@ -81,13 +82,6 @@ def check_memory(name: str, tensor: Tensor) -> None:
 
 def describe(tensor: Optional[Tensor]) -> object:
     return None if tensor is None else (tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
-
-
-def described(tensors: Sequence[Optional[Tensor]]) -> tuple[tuple[object, ...], tuple[int, ...]]:
-    """What a kept call is found by, and the tensors' addresses, 0 for None."""
-    # The device's index, -1 for the CPU: a device object takes longer to hash. Dense strides follow from the shape.
-    return (tuple([None if x is None else (x.dtype, x.shape, x.is_contiguous() or x.stride(), x.get_device()) for x in tensors]),
-            tuple([0 if x is None else x.data_ptr() for x in tensors]))  # fmt: skip
 
 
 def address(tensor: Optional[Tensor]) -> int:

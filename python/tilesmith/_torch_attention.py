@@ -82,16 +82,9 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
                             options=options_here())  # fmt: skip
     if type(window) is not tuple:
         window = as_window(window)
-    # get_device() is the device's index, -1 for the CPU: a device object takes longer to hash. Meta tensors have -1 too, but
-    # the library refuses their null pointers. Dense strides follow from the shape.
-    key: tuple[Any, ...] = (q.dtype, q.shape, q.is_contiguous() or q.stride(), q.get_device(), k.dtype, k.shape, k.is_contiguous() or k.stride(),
-           k.get_device(), v.dtype, v.shape, v.is_contiguous() or v.stride(), v.get_device(), layout, causal, mask, window, scale, softcap,
-           dropout_p, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, num_splits, batch_invariant, latent, kv_layout,
-           torch_threads())  # fmt: skip
-    places: tuple[int, ...] = _NO_PLACES
-    if not plain:
-        looks, places = described(beside)
-        key += looks
+    looks, places = described((q, k, v) if plain else (q, k, v, *beside))
+    key = (looks, layout, causal, mask, window, scale, softcap, dropout_p, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, num_splits,
+           batch_invariant, latent, kv_layout, torch_threads())  # fmt: skip
     call = _calls.by_key.get(key)
     if call is None:
         x = Arguments(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
@@ -109,17 +102,20 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
     else:
         result = q.new_empty(*call.out_shape) if call.same_type else q.new_empty(*call.out_shape, dtype=torch.bfloat16)
     stream = raw_stream(call.stream_device) if call.stream_device >= 0 else 0
-    if plain and not return_lse:
-        call.run(q.data_ptr(), k.data_ptr(), v.data_ptr(), result.data_ptr(), 0, 0, 0, 0, 0, 0, stream)
-        return result
     lse = q.new_empty(*call.lse_shape, dtype=torch.float32) if return_lse else None
+    if plain:
+        at_q, at_k, at_v = places
+        call.run(at_q, at_k, at_v, result.data_ptr(), address(lse), 0, 0, 0, 0, 0, stream)
+        return (result, lse) if return_lse else result
+    (at_q, at_k, at_v, at_bias, at_alibi, at_sink, at_q_scale, at_k_scale, at_v_scale, at_cu_seqlens_q, at_cu_seqlens_k, at_table, at_lengths,
+     at_indices, at_indptr, at_out) = places  # fmt: skip
     if out is not None:
-        call.check_apart(q.data_ptr(), k.data_ptr(), v.data_ptr(), *places)
+        call.check_apart(*places)
     if call.scaled:
-        call.scales(places[3], places[4], places[5])
+        call.scales(at_q_scale, at_k_scale, at_v_scale)
     if call.paged:
-        call.pages(places[8], places[9], places[10], places[11], places[6])
-    call.run(q.data_ptr(), k.data_ptr(), v.data_ptr(), result.data_ptr(), address(lse), places[0], places[1], places[2], places[6], places[7],
+        call.pages(at_table, at_lengths, at_indices, at_indptr, at_cu_seqlens_q)
+    call.run(at_q, at_k, at_v, at_out or result.data_ptr(), address(lse), at_bias, at_alibi, at_sink, at_cu_seqlens_q, at_cu_seqlens_k,
              stream)  # fmt: skip
     return (result, lse) if return_lse else result
 
@@ -145,7 +141,6 @@ def _trained(q: Tensor, k: Tensor, v: Tensor, layout: Any, causal: Any, mask: An
 
 _TRAINED_TYPES = {Tensor, torch.nn.Parameter}
 _PLAIN_TYPES = {Tensor, type(None)}
-_NO_PLACES = (0,) * 13  #: of the tensors beside q, k and v
 
 
 def _check_tensors(tensors: tuple[Any, ...]) -> bool:

@@ -10,7 +10,7 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._library import CPU, CUDA, KvAppend, library, raise_last_error, sized
 from tilesmith._serving_dims import CODES, dims_of, strides_of
-from tilesmith._views import View, check_devices, dense_strides, one_of, shown
+from tilesmith._views import View, check_cache, check_devices, dense_strides, one_of, shown
 
 _CACHES = {"fp8": 1, "int8": 2}  #: others are as k
 _STYLES = {"half": 0, "interleaved": 1}
@@ -120,6 +120,8 @@ def prepare_append(tensors: AppendTensors, layout: str, kv_layout: str, rotary_s
         raise WrongType(f"k is {key.data_type}", "float32, float16 or bfloat16")
     group = tensors.cu_seqlens is not None
     dims = dims_of(layout, "k", key)
+    for name, cache in (("k_cache", k_cache), ("v_cache", v_cache)):
+        check_cache(name, cache.shape, "(pages, page size, heads, dim), or with kv_layout 'hnd' (pages, heads, page size, dim)")
     cache_dims = dims_of(_CACHES_AS[one_of("kv_layout", kv_layout, _CACHES_AS)], "k_cache", k_cache)
     if len(key.shape) != (3 if group else 4) or len(k_cache.shape) != 4:
         raise InvalidArgument(f"k has the shape {key.shape}, k_cache {k_cache.shape}",

@@ -16,7 +16,7 @@ from tilesmith._candidates import entry
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._library import CPU, CUDA, Attention, raise_last_error, sized
 from tilesmith._options import options_now
-from tilesmith._views import View, broadcast, check_devices, dense_strides, flag, number, one_of, shown, span, whole
+from tilesmith._views import View, broadcast, check_cache, check_devices, dense_strides, flag, number, one_of, shown, span, whole
 
 _INPUT_CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "bf8": 4}
 # fp8 inputs have outputs of another type; the type of `out` chooses, bf16 when there is none.
@@ -364,10 +364,10 @@ def _set_shape(call: Attention, tensors: Tensors, dims: Dims, dims_k: Dims, opti
     paged = tensors.seqlens_k is not None
     for name, wanted in (("q", dims), ("k", dims_k), ("v", dims_k)):
         shape = getattr(tensors, name).shape
-        if len(shape) != wanted.rank:
+        if paged and name != "q":
+            check_cache(name, shape, wanted.text)
+        elif len(shape) != wanted.rank:
             hint = wanted.text if group else f"{wanted.text}; variable lengths need cu_seqlens_q and cu_seqlens_k"
-            if paged and name != "q":
-                hint = wanted.text
             raise InvalidArgument(f"{name} has the shape {shape}", hint)
     q, k, v = tensors.q.shape, tensors.k.shape, tensors.v.shape
     if k[:-1] != v[:-1]:

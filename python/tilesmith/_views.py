@@ -103,6 +103,15 @@ def flag(name: str, value: object) -> bool:
     raise WrongType(f"{name} is {shown(value)}", "True or False")
 
 
+def check_cache(name: str, shape: tuple[int, ...], hint: str) -> None:
+    """Of a cache of pages. Errors: one that has not four dimensions."""
+    if len(shape) == 5:  # (pages, heads, dim / x, page size, x) of keys, (pages, heads, page size / x, dim, x) of values
+        raise InvalidArgument(f"{name} has the shape {shape}, five dimensions as Composable Kernel's vectorised caches have",
+                              f"{hint}: there the elements of a key lie apart, and values of x keys between one another, which no kernel reads")  # fmt: skip
+    if len(shape) != 4:
+        raise InvalidArgument(f"{name} has the shape {shape}", hint)
+
+
 def one_of(name: str, value: object, known: Iterable[str]) -> str:
     *others, last = map(repr, known := tuple(known))
     if not isinstance(value, str) or value not in known:

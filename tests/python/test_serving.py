@@ -492,3 +492,13 @@ def test_the_example_server_says_what_torch_says(cache):
     # What 8 bits leave of keys and values may choose another token.
     assert ran.returncode == 0 and ran.stdout.count("the same") >= (8 if not cache else 4), ran.stdout + ran.stderr
     assert "16 of 16 pages are free" in ran.stdout and "at most 1 at" not in ran.stdout
+
+
+def test_vectorised_caches_are_refused_with_the_reason():
+    q, lengths, table = np.zeros((2, 4, 1, 64), np.float32), np.array([5, 20], np.int32), np.arange(8, dtype=np.int32).reshape(2, 4)
+    keys, values = np.zeros((8, 2, 8, 16, 8), np.float32), np.zeros((8, 2, 2, 64, 8), np.float32)  # x = 8
+    reason = r"k has the shape \(8, 2, 8, 16, 8\), five dimensions as Composable Kernel's vectorised caches have \(.pages, page size, heads, dim"
+    with pytest.raises(ValueError, match=reason):
+        tilesmith.attention(q, keys, values, seqlens_k=lengths, block_table=table)
+    with pytest.raises(ValueError, match=reason.replace("k has", "k_cache has")):
+        tilesmith.append_kv(q[:, :2], q[:, :2], keys, values, seqlens_k=lengths, block_table=table)

@@ -83,6 +83,7 @@ TEST(CudaTypes, AreTheDrivers) {
   SAME(cu::FunctionAttribute::local_bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
   SAME(cu::FunctionAttribute::registers, CU_FUNC_ATTRIBUTE_NUM_REGS);
   SAME(cu::FunctionAttribute::dynamic_shared_bytes, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+  SAME(cu::FunctionAttribute::shared_memory_share, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT);
   SAME(cu::FunctionAttribute::non_portable_cluster, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
 
   SAME(cu::LaunchAttributeId::cluster_dimension, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);

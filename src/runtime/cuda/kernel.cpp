@@ -148,6 +148,12 @@ Result<CudaKernel> CudaModule::kernel(const std::string& symbol, std::size_t dyn
       driver,
       driver.func_set_attribute(function, Attribute::dynamic_shared_bytes, static_cast<int>(dynamic_shared_bytes)),
       fmt::format("giving {} {} bytes of dynamic shared memory", symbol, dynamic_shared_bytes)));
+  // What needs much of it may also be launched with little, between launches with much: an SM cannot change how its
+  // memory is divided while blocks run on it, so all are to ask for the same.
+  constexpr std::size_t kMuch = 48 << 10;
+  if (dynamic_shared_bytes > kMuch)
+    TS_TRY(cuda_status(driver, driver.func_set_attribute(function, Attribute::shared_memory_share, 100),
+                       "dividing the memory of SMs for " + symbol));
   return CudaKernel(*context_, function, facts);
 }
 

@@ -100,6 +100,7 @@ enum class FunctionAttribute : int {
   registers = 4,
   binary_version = 6,
   dynamic_shared_bytes = 8,
+  shared_memory_share = 9,  // of an SM's memory that is shared memory or cache, in percent
   cluster_must_be_set = 10,
   non_portable_cluster = 14,
 };

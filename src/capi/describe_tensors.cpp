@@ -28,8 +28,8 @@ struct DlExchange {
 
 }  // namespace
 
-std::int64_t tilesmith_describe_tensors(const void* exchange, void* const* objects, std::int64_t count, const void* none,
-                                        std::int64_t* words, std::int64_t capacity) {
+std::int64_t tilesmith_describe_tensors(const void* exchange, void* const* objects, std::int64_t count,
+                                        const void* none, std::int64_t* words, std::int64_t capacity) {
   const auto* const table = static_cast<const DlExchange*>(exchange);
   if (table == nullptr || table->major != 1 || table->describe == nullptr || capacity < count) return -1;
   std::int64_t used = count;

@@ -23,6 +23,8 @@ constexpr std::int64_t kInvariantKeys = 256, kInvariantLatentKeys = 1024;
 constexpr std::int64_t kInvariantBlocks = 128;
 /// Bytes that blocks read from L2 in the time of one from memory, at least: half of what the two rates say.
 constexpr double kReadsOfL2 = 2;
+/// Items of one sequence, for a launch that joins: the limit of a grid's second dimension.
+constexpr std::int64_t kMostItemsOfRow = 65535;
 /// Rows of the largest tile.
 constexpr std::int64_t kMostRows = 16 * kDecodeWarps;
 
@@ -41,6 +43,24 @@ double join_seconds(const CudaDecodeModel& model, double pieces, double rows, co
   const double part_seconds = model.part_us * 1e-6 + rows * head_dim_v * sizeof(float) / model.join_bytes_per_second;
   if (pieces <= group) return model.join_us * 1e-6 * waits + pieces * part_seconds;
   return 2 * model.join_us * 1e-6 * waits + (group + std::ceil(pieces / group)) * part_seconds;
+}
+
+/// Warps of a block of `threads` that share a row's pieces out in a launch that joins: as few as have a share that they
+/// load at once, for all of a block's do the same number of rows.
+std::int64_t join_warps(std::int64_t pieces, int threads) {
+  constexpr std::int64_t kShare = 8;
+  const std::int64_t warps = threads / 32;
+  std::int64_t of_row = 1;
+  while (of_row < warps && (warps % of_row != 0 || ceil_div(pieces, of_row) > kShare)) ++of_row;
+  return of_row;
+}
+
+/// What a launch that joins takes. How many items there are does not matter: each would take the last arriver longer,
+/// too, and where a problem names splits a sequence's bits may not depend on it.
+double join_launch_seconds(const CudaDecodeModel& model, std::int64_t pieces, int threads) {
+  if (pieces <= 1) return 0;
+  const auto share = static_cast<double>(ceil_div(pieces, join_warps(pieces, threads)));
+  return (model.join_launch_us + share * model.part_us / 2) * 1e-6;
 }
 
 /// The share of the peak that the row of the tile table reaches which the config was made from.
@@ -64,7 +84,8 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
   const CudaAttentionResources facts = cuda_attention_resources(config);
   const CudaReferenceChip& chip = spec.reference;
   const CudaAttentionPipeline& pipeline = *spec.attention_pipeline(config.algorithm.pipeline);
-  const CudaDecodeModel& model = *pipeline.decode;
+  const CudaDecodeModel& model =
+      config.attention().latent && pipeline.decode_latent ? *pipeline.decode_latent : *pipeline.decode;
   constexpr double kMicrosecond = 1e-6;
   CudaDecodeWork work;
   const std::int64_t rows = shape.seqlen_q * group_of(shape);
@@ -105,8 +126,16 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     // blocks) took 107.0 us on an H100, 16 97.3.
     const double shared = std::pow(std::pow(rest / slots * of_full_chip, 4) + std::pow(of_busiest, 4), 0.25);
     const double steps = rounds * of_full_chip + (rest > 0 ? std::max(shared, alone) : 0);
-    cut.seconds = (chip.launch_us + model.start_us + blocks / slots * model.turn_us) * kMicrosecond +
-                  static_cast<double>(piece_tiles) * steps + join_seconds(model, pieces, part_rows, config);
+    const double by_last = join_seconds(model, pieces, part_rows, config);
+    const double apart = join_launch_seconds(model, cut.pieces, facts.threads);
+    cut.join_warps = join_warps(cut.pieces, facts.threads);
+    // How a batch-invariant item is joined may not follow from the bound of the lengths, which pieces does.
+    cut.joins_apart = !shape.batch_invariant && apart < by_last && work.row_blocks * shape.heads_kv <= kMostItemsOfRow;
+    const double part_bytes =
+        pieces > 1 ? 2 * blocks * part_rows * (s.head_dim_v + TS_DECODE_STATE_FLOATS) * sizeof(float) : 0;
+    cut.seconds = (chip.launch_us + model.start_us + std::max(0.0, blocks / slots - 1) * model.turn_us) * kMicrosecond +
+                  static_cast<double>(piece_tiles) * steps + (cut.joins_apart ? apart : by_last) +
+                  part_bytes / model.part_bytes_per_second;
     return cut;
   };
   const auto best_of = [&](std::int64_t items) {

@@ -18,8 +18,10 @@ struct CudaDecodeWork {
   std::int64_t wanted_pieces = 0;
   /// Batch-invariant: an item's pieces follow from its own keys, so many at most; 0: they do not.
   std::int64_t most_pieces = 0;
-  std::int64_t blocks = 0;  ///< of threads
-  double seconds = 0;       ///< that the launch should take
+  bool joins_apart = false;     ///< partial results are joined by a launch of its own, not by the last to arrive
+  std::int64_t join_warps = 1;  ///< of that launch: those that share the pieces of a row out
+  std::int64_t blocks = 0;      ///< of threads
+  double seconds = 0;           ///< that the launch should take
 };
 
 /// The pieces that should take the least time, or shape.splits of them where that is not 0, or those of a

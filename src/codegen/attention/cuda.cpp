@@ -57,8 +57,9 @@ void add_mma_sm80(ConstantsTable& table, const AttentionSignature& s, const Cuda
 }
 
 std::string_view template_of(Pipeline pipeline, bool latent) {
-  return pipeline == Pipeline::warp_specialized   ? "cuda/attention/hopper/attention_fwd.cuh"
-         : pipeline == Pipeline::decode_wgmma     ? "cuda/attention/decode/hopper/latent_fwd.cuh"
+  return pipeline == Pipeline::warp_specialized ? "cuda/attention/hopper/attention_fwd.cuh"
+         : pipeline == Pipeline::decode_wgmma
+             ? latent ? "cuda/attention/decode/hopper/latent_fwd.cuh" : "cuda/attention/decode/hopper/attention_fwd.cuh"
          : pipeline == Pipeline::decode && latent ? "cuda/attention/decode/latent_fwd.cuh"
          : pipeline == Pipeline::decode           ? "cuda/attention/decode/attention_fwd.cuh"
                                                   : "cuda/attention/mma_sm80/attention_fwd.cuh";

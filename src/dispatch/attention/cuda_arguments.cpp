@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "base/error.hpp"
+#include "runtime/cuda/tensor_map.hpp"
+#include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
 
@@ -22,6 +26,35 @@ Status check_cuda_attention(const AttentionProblem& p, const CudaAttentionResour
               fmt::format("the bias at address {} with strides {}, {}, {}, {} cannot be copied {} bytes at a time",
                           static_cast<const void*>(a.bias), b.batch, b.head, b.row, b.column, kGpuAlignment),
               "plan the problem with unaligned_bias, for a kernel that reads it by elements");
+}
+
+TensorMapFormat tensor_map_format(DataType type) {
+  return {.element = input_bytes(type) == 1   ? TensorMapElement::u8
+                     : type == DataType::bf16 ? TensorMapElement::bf16
+                                              : TensorMapElement::f16};
+}
+
+TensorMapDimension tensor_map_dimension(DataType type, std::int64_t extent, std::int64_t stride, std::int64_t box) {
+  // A dimension of one element is never stepped along; its stride is only to be a valid one.
+  return TensorMapDimension{static_cast<std::uint64_t>(std::max<std::int64_t>(1, extent)),
+                            static_cast<std::uint64_t>(extent > 1 ? stride * input_bytes(type) : kGpuAlignment),
+                            static_cast<std::uint32_t>(box)};
+}
+
+Status encode_key_map(const CudaContext& context, const AttentionProblem& p, const AttentionArguments& a,
+                      const void* address, const AttentionStrides& s, std::int64_t head_dim, std::int64_t tile_keys,
+                      TsCudaTensorMap& map) {
+  const bool group = p.mode == SequenceMode::group;
+  const auto dimension = [&](std::int64_t extent, std::int64_t stride, std::int64_t box) {
+    return tensor_map_dimension(p.data_type, extent, stride, box);
+  };
+  const auto columns = static_cast<std::uint32_t>(kMapRowBytes / input_bytes(p.data_type));
+  const std::array dimensions{TensorMapDimension{static_cast<std::uint64_t>(head_dim), 0, columns},
+                              dimension(group ? a.total_k : p.seqlen_k, s.row, tile_keys),
+                              dimension(p.heads_kv, s.head, 1), dimension(group ? 1 : p.batch, s.batch, 1)};
+  // Without keys there may be no tensor: the map is read once, masked as a whole, and needs readable memory.
+  return encode_tensor_map(context, tensor_map_format(p.data_type), address != nullptr ? address : a.q, dimensions,
+                           map);
 }
 
 }  // namespace tilesmith

@@ -7,6 +7,8 @@
 #include "dispatch/attention/gpu_arguments.hpp"
 #include "instances/attention/cuda_resources.hpp"
 #include "kernels/cuda/attention/abi.h"
+#include "runtime/cuda/context.hpp"
+#include "runtime/cuda/tensor_map.hpp"
 
 namespace tilesmith {
 
@@ -15,6 +17,19 @@ inline constexpr std::int64_t kCudaGridLimit = 65535;  ///< blocks along y and z
 /// Error: invalid_argument, unsupported; what a kernel of these facts cannot take.
 [[nodiscard]] Status check_cuda_attention(const AttentionProblem& problem, const CudaAttentionResources& facts,
                                           const AttentionArguments& arguments);
+
+inline constexpr std::int64_t kMapRowBytes = 128;  ///< of a box of a tensor map: one swizzled row
+
+[[nodiscard]] TensorMapFormat tensor_map_format(DataType type);
+/// Strides in elements.
+[[nodiscard]] TensorMapDimension tensor_map_dimension(DataType type, std::int64_t extent, std::int64_t stride,
+                                                      std::int64_t box);
+/// The map of keys or values in tensors: dimensions {head_dim, rows, heads, batch}, of a box 128 bytes of as many rows
+/// as a tile has keys. Error: what the copy engine does not take.
+[[nodiscard]] Status encode_key_map(const CudaContext& context, const AttentionProblem& problem,
+                                    const AttentionArguments& arguments, const void* address,
+                                    const AttentionStrides& strides, std::int64_t head_dim, std::int64_t tile_keys,
+                                    TsCudaTensorMap& map);
 
 template <std::derived_from<TsCudaAttentionArgs> Args>
 [[nodiscard]] Args cuda_attention_arguments(const AttentionProblem& p, const AttentionArguments& a) {

@@ -41,7 +41,9 @@ Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProbl
   if (work.pieces > 1) {
     const std::int64_t row_floats = p.head_dim_v + TS_DECODE_STATE_FLOATS;
     const std::int64_t groups = ts_decode_groups(work.pieces, static_cast<int>(p.head_dim_v));
-    size = {.part_bytes = static_cast<std::size_t>(work.items * (work.pieces + groups) * part_rows * row_floats * 4),
+    // Behind the partials stand the items' numbers of pieces.
+    const std::int64_t floats = work.items * ((work.pieces + groups) * part_rows * row_floats + 1);
+    size = {.part_bytes = static_cast<std::size_t>(floats * 4),
             .counters = static_cast<std::size_t>(work.items * (1 + groups))};
     // As CudaSplitMemory::place_in lays it out. Where the caller brings no workspace, the library keeps it for each
     // stream.
@@ -66,6 +68,12 @@ Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProbl
   else
     launch.grid = {static_cast<unsigned>(work.row_blocks * p.heads_kv), static_cast<unsigned>(work.pieces),
                    static_cast<unsigned>(p.batch)};
+  made->join_ = launch;
+  made->join_.grid = {
+      static_cast<unsigned>(ts_decode_join_blocks(static_cast<int>(part_rows), static_cast<int>(p.head_dim_v),
+                                                  facts.threads, static_cast<int>(work.join_warps))),
+      static_cast<unsigned>(work.row_blocks * p.heads_kv), static_cast<unsigned>(p.batch)};
+  made->join_.dynamic_shared_bytes = static_cast<unsigned>(ts_decode_join_bytes(facts.threads));
   return made;
 }
 
@@ -84,12 +92,22 @@ Result<CudaSplitMemory::Place> CudaDecodePlan::place(const RunOptions& options) 
   return CudaSplitMemory::place_in(options.workspace, size_);
 }
 
+/// Whether the copy engine takes the keys and values; if not, rows are copied one by one.
+bool CudaDecodePlan::encode_maps(const AttentionArguments& a, TsCudaKeyMaps& maps) const {
+  const auto encode = [&](const void* address, const AttentionStrides& s, std::int64_t head_dim, TsCudaTensorMap& map) {
+    return encode_key_map(steps_.context(), problem(), a, address, s, head_dim, facts_.tile_keys, map).has_value();
+  };
+  return encode(a.k, a.k_strides, problem().head_dim_qk, maps.k) &&
+         encode(a.v, a.v_strides, problem().head_dim_v, maps.v);
+}
+
 Status CudaDecodePlan::run(const AttentionArguments& a, const RunOptions& options) const {
   const AttentionProblem& p = problem();
   TS_TRY(check_cuda_attention(p, facts_, a));
   if (p.batch == 0 || p.seqlen_q == 0) return {};
   return steps_.run(options.stream, [&](std::size_t, const auto& send) -> Status {
     auto arguments = cuda_attention_arguments<TsCudaDecodeArgs>(p, a);
+    arguments.join = TS_DECODE_LAST_JOINS;
     if (p.latent) arguments.v_scale = arguments.k_scale;
     arguments.piece_tiles = static_cast<int>(work_.piece_tiles);
     arguments.pieces = static_cast<int>(work_.pieces);
@@ -109,8 +127,22 @@ Status CudaDecodePlan::run(const AttentionArguments& a, const RunOptions& option
       TS_ASSIGN(const CudaSplitMemory::Place memory, place(options));
       arguments.counters = memory.counters;
       arguments.partials = memory.parts;
+      arguments.join_warps = static_cast<int>(work_.join_warps);
+      arguments.piece_counts = reinterpret_cast<int*>(arguments.partials) + size_.part_bytes / 4 - work_.items;
     }
-    return send(arguments);
+    TsCudaKeyMaps maps{};
+    const bool in_tensors = p.page_size == 0 && p.mode == SequenceMode::batch;
+    arguments.has_maps = facts_.key_maps && in_tensors && encode_maps(a, maps);
+    CudaLaunch join = join_;
+    join.stream = static_cast<cu::Stream>(options.stream);
+    const auto launch = [&](const auto&... before) -> Status {
+      if (!work_.joins_apart) return send(before..., arguments);
+      arguments.join = TS_DECODE_LEAVES_PARTS;
+      TS_TRY(send(before..., arguments));
+      arguments.join = TS_DECODE_JOINS;
+      return launch_with(steps_.kernel(), join, before..., arguments);
+    };
+    return facts_.key_maps ? launch(maps) : launch();
   });
 }
 

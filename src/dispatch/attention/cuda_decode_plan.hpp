@@ -26,6 +26,7 @@ class CudaDecodePlan final : public AttentionPlan {
   CudaDecodePlan(const AttentionProblem& problem, PlanInfo info, const KernelConfig& config, CudaSteps steps,
                  CudaSplitMemory& memory);
 
+  [[nodiscard]] bool encode_maps(const AttentionArguments& arguments, TsCudaKeyMaps& maps) const;
   [[nodiscard]] Result<CudaSplitMemory::Place> place(const RunOptions& options) const;
 
   CudaSteps steps_;
@@ -34,6 +35,7 @@ class CudaDecodePlan final : public AttentionPlan {
   CudaDecodeWork work_;
   CudaSplitMemory::Size size_;  ///< of the partials and their counters; empty when there is one piece
   int part_rows_ = 0;
+  CudaLaunch join_;  ///< of the launch that joins, where work_.joins_apart
 };
 
 }  // namespace tilesmith

@@ -94,16 +94,10 @@ Status CudaAttentionPlan::encode_maps(const AttentionArguments& a, TsCudaTensorM
   const AttentionProblem& p = problem();
   const bool group = p.mode == SequenceMode::group;
   const std::int64_t batch = group ? 1 : p.batch;
-  const std::int64_t element = input_bytes(p.data_type);
-  const TensorMapFormat format{.element = element == 1                    ? TensorMapElement::u8
-                                          : p.data_type == DataType::bf16 ? TensorMapElement::bf16
-                                                                          : TensorMapElement::f16};
-  const auto columns = static_cast<std::uint32_t>(128 / element);  // of a box: one swizzled row of 128 bytes
+  const TensorMapFormat format = tensor_map_format(p.data_type);
+  const auto columns = static_cast<std::uint32_t>(kMapRowBytes / input_bytes(p.data_type));
   const auto dimension = [&](std::int64_t extent, std::int64_t stride, std::int64_t box) {
-    // A dimension of one element is never stepped along; its stride is only to be a valid one.
-    return TensorMapDimension{static_cast<std::uint64_t>(std::max<std::int64_t>(1, extent)),
-                              static_cast<std::uint64_t>(extent > 1 ? stride * element : kGpuAlignment),
-                              static_cast<std::uint32_t>(box)};
+    return tensor_map_dimension(p.data_type, extent, stride, box);
   };
   const std::int64_t packed = pack_gqa_;
   const std::int64_t heads = p.heads_q / packed;
@@ -113,11 +107,7 @@ Status CudaAttentionPlan::encode_maps(const AttentionArguments& a, TsCudaTensorM
                      dimension(heads, a.q_strides.head * packed, 1), dimension(batch, a.q_strides.batch, 1)};
   TS_TRY(encode_tensor_map(steps_.context(), format, a.q, q, maps.q));
   const auto encode = [&](const void* address, const AttentionStrides& s, std::int64_t head_dim, TsCudaTensorMap& map) {
-    const std::array dimensions{TensorMapDimension{static_cast<std::uint64_t>(head_dim), 0, columns},
-                                dimension(group ? a.total_k : p.seqlen_k, s.row, facts_.tile_keys),
-                                dimension(p.heads_kv, s.head, 1), dimension(batch, s.batch, 1)};
-    // Without keys there may be no tensor: the map is read once, masked as a whole, and needs readable memory.
-    return encode_tensor_map(steps_.context(), format, address != nullptr ? address : a.q, dimensions, map);
+    return encode_key_map(steps_.context(), p, a, address, s, head_dim, facts_.tile_keys, map);
   };
   TS_TRY(encode(a.k, a.k_strides, p.head_dim_qk, maps.k));
   TS_TRY(encode(a.v, a.v_strides, p.head_dim_v, maps.v));

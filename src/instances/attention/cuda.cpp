@@ -76,7 +76,7 @@ bool tile_m_is_whole(const Subject& s) {
 }
 
 int tile_n_step(const Subject& s) {
-  if (s.is_decode_wgmma()) return 64;
+  if (s.is_decode_wgmma()) return s.signature().latent ? 64 : 32;
   if (s.is_decode()) return s.tile_m() > 0 ? 16 * kDecodeWarps * 16 / s.tile_m() : 16;
   return s.is_warp_specialized() && !s.signature().dropout && s.algorithm().bias_stages == 0 && !is_fp8(s) ? 16 : 32;
 }
@@ -158,11 +158,11 @@ constexpr Rule<Subject> kRules[] = {
      }},
     {"latent_rows_are_wide",
      "latent rows have more elements than decode's other rows, and in them the columns of values that its warps share "
-     "out; decode_wgmma takes no others, and of them those of the queries' type",
+     "out; decode_wgmma takes rows of the queries' type",
      [](const Subject& s) {
        const AttentionSignature& sig = s.signature();
-       if (!sig.latent) return !s.is_decode_wgmma();
        if (s.is_decode_wgmma() && has_narrow_cache(sig)) return false;
+       if (!sig.latent) return true;
        return sig.head_dim_qk > kMostColumns && holds_values(s);
      },
      [](const Subject& s) {
@@ -230,21 +230,22 @@ constexpr Rule<Subject> kRules[] = {
      }},
     {"tile_n_is_whole_steps",
      "keys come in products of depth 16, for decode one for each team of warps, for dropout, a copied bias and "
-     "portably 32 at a time, up to 256, for decode_wgmma 32 or 64 for each warpgroup",
+     "portably 32 at a time, up to 256, for decode_wgmma 32 at a time up to 128, of latent rows 32 or 64 for each "
+     "warpgroup",
      [](const Subject& s) { return s.tile_n() > 0 && s.tile_n() <= tile_n_max(s) && s.tile_n() % tile_n_step(s) == 0; },
      [](const Subject& s) { return fmt::format("tile_n {}, steps of {}", s.tile_n(), tile_n_step(s)); }},
     {"fields_belong_to_pipeline",
      "the persistent pipeline has 1 to 4 stages, 1 or 2 query buffers, up to 4 stages of an elementwise bias and a "
-     "number of blocks an SM; decode has 2 to 8 stages and a number of blocks, decode_wgmma 1 to 4 and one block; the "
-     "portable one has none of its options",
+     "number of blocks an SM; decode has 2 to 8 stages and a number of blocks, decode_wgmma 1 to 8 and of latent rows "
+     "one block; the portable one has none of its options",
      [](const Subject& s) {
        Algorithm rest = s.algorithm();
        rest.tile = {};
        if (s.is_decode()) {
-         const bool wgmma = s.is_decode_wgmma();
-         if (rest.stages < (wgmma ? 1 : 2) || rest.stages > (wgmma ? 4 : 8)) return false;
-         if (rest.block_per_cu < 1 || (wgmma && rest.block_per_cu > 1)) return false;
-         if (wgmma) rest.late_wait = false;
+         const bool latent_wgmma = s.is_decode_wgmma() && s.signature().latent;
+         if (rest.stages < (s.is_decode_wgmma() ? 1 : 2) || rest.stages > 8) return false;
+         if (rest.block_per_cu < 1 || (latent_wgmma && rest.block_per_cu > 1)) return false;
+         if (latent_wgmma) rest.late_wait = false;
          rest.stages = 0;
          rest.block_per_cu = -1;
        }

@@ -26,7 +26,8 @@ int output_columns(const AttentionSignature& s, const CudaAttentionResources& fa
 /// few registers and time to spare.
 int overhead_registers(const AttentionSignature& s, const Algorithm& a, const CudaAttentionResources& facts) {
   const bool biased = s.bias == BiasKind::elementwise;
-  if (a.pipeline == Pipeline::decode_wgmma) return 36 + (biased ? 28 : 0);
+  if (a.pipeline == Pipeline::decode_wgmma && s.latent) return 36 + (biased ? 28 : 0);
+  if (a.pipeline == Pipeline::decode_wgmma) return 40 + (biased ? std::max(28, 3 * a.tile[1] / 8) : 0);
   if (facts.key_warps > 0 || facts.column_warps > 0)
     return 64;  // few enough that the compiler has registers to spare, and takes them
   if (!facts.persistent) {
@@ -135,8 +136,25 @@ void latent_facts(const AttentionSignature& s, const Algorithm& a, CudaAttention
         std::min(255, 65536 / (facts.threads * facts.blocks_per_sm) / 8 * 8);
 }
 
-/// The figures of kernels/cuda/attention/decode/hopper/layout.cuh.
+/// The figures of kernels/cuda/attention/decode/hopper/key_layout.cuh.
 void decode_wgmma_facts(const AttentionSignature& s, const Algorithm& a, CudaAttentionResources& facts) {
+  facts.warpgroups = 1;
+  facts.warps = 4;
+  facts.threads = 256;
+  facts.warp_keys = a.tile[1];
+  facts.key_maps = true;
+  facts.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
+  // Columns of 128 bytes of queries, keys and values; barriers, a flag and two lists.
+  const int columns_qk = ceil_div(s.head_dim_qk, 64), columns_v = ceil_div(s.head_dim_v, 64);
+  const long operands = 128L * (a.tile[0] * columns_qk + a.stages * a.tile[1] * (columns_qk + columns_v));
+  facts.shared_bytes = operands + 8 * (2 + 4 * a.stages) + 16 + facts.threads / 4;
+  facts.launch_registers = 65536 / (facts.threads * facts.blocks_per_sm) / 8 * 8;
+  facts.producer_registers = facts.blocks_per_sm > 1 ? 72 : 104;
+  facts.consumer_registers = std::min(240, 2 * facts.launch_registers - facts.producer_registers);
+}
+
+/// The figures of kernels/cuda/attention/decode/hopper/layout.cuh.
+void latent_wgmma_facts(const AttentionSignature& s, const Algorithm& a, CudaAttentionResources& facts) {
   facts.warpgroups = 2;
   facts.warps = 4 * facts.warpgroups;
   facts.threads = 128 * (facts.warpgroups + 1);
@@ -183,6 +201,8 @@ CudaAttentionResources cuda_attention_resources(const KernelConfig& config) {
   facts.tile_keys = a.tile[1];
   if (a.pipeline == Pipeline::warp_specialized)
     persistent_facts(s, a, facts);
+  else if (a.pipeline == Pipeline::decode_wgmma && s.latent)
+    latent_wgmma_facts(s, a, facts);
   else if (a.pipeline == Pipeline::decode_wgmma)
     decode_wgmma_facts(s, a, facts);
   else if (a.pipeline == Pipeline::decode && s.latent)
@@ -193,9 +213,10 @@ CudaAttentionResources cuda_attention_resources(const KernelConfig& config) {
     portable_facts(s, a, facts);
   // A thread holds two rows of its warp's 16: half a register for each score, a quarter for a packed probability.
   // float32 probabilities stay where the scores were.
-  const int columns = a.pipeline == Pipeline::decode_wgmma ? ceil_div(s.head_dim_v, 128) * 64
-                      : facts.column_warps > 0             ? ceil_div(s.head_dim_v, 16 * facts.column_warps) * 16
-                                                           : output_columns(s, facts);
+  const bool halves = a.pipeline == Pipeline::decode_wgmma && s.latent;
+  const int columns = halves                   ? ceil_div(s.head_dim_v, 128) * 64
+                      : facts.column_warps > 0 ? ceil_div(s.head_dim_v, 16 * facts.column_warps) * 16
+                                               : output_columns(s, facts);
   const int bits = bits_of(s.data_type);
   const int keys = facts.warp_keys > 0 ? facts.warp_keys : a.tile[1];
   const int probabilities = bits == 32 ? 0 : keys * bits / 64;

@@ -27,6 +27,7 @@ struct CudaAttentionResources {
   /// length, as many as the chip holds.
   bool persistent = false;
   bool tensor_maps = false;  ///< takes TsCudaTensorMaps before the arguments
+  bool key_maps = false;     ///< takes TsCudaKeyMaps before the arguments
   bool bias_map = false;     ///< and reads a bias through the map of that name
 
   int launch_registers = 0;    ///< of a thread at launch: what the compiler may use before the roles part

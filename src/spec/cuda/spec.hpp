@@ -56,13 +56,15 @@ struct CudaTile {
 /// What a launch that cuts keys into pieces takes beside its bytes and products, in microseconds.
 struct CudaDecodeModel {
   double start_us = 0;               ///< until its first keys have come, beside what any launch takes
-  double turn_us = 0;                ///< what other blocks of an SM do not cover when one follows another
+  double turn_us = 0;                ///< for each time that blocks fill the chip anew
   double copy_us = 0;                ///< that a copy is under way, which bounds what a block alone reads
   double join_us = 0;                ///< of an item's last arriver
   double part_us = 0;                ///< for each partial that it reads
   double join_bytes_per_second = 0;  ///< at which it reads them
+  double join_launch_us = 0;         ///< of a launch that joins all items, beside the loads of a row
+  double part_bytes_per_second = 0;  ///< at which all partials are written and read
   double sm_bytes_per_second = 0;    ///< that an SM reads at most
-  double bandwidth_share = 0;        ///< that the copies reach of what one stream through memory does
+  double bandwidth_share = 0;        ///< that the copies reach of the chip's reached_bandwidth; some reach more
 };
 
 struct CudaAttentionPipeline {
@@ -75,7 +77,8 @@ struct CudaAttentionPipeline {
   double pack_gqa_share = 0;
   /// Its kernels have run and been checked on such a chip. Others are candidates behind all that have.
   bool tested = true;
-  std::optional<CudaDecodeModel> decode;  ///< of pipelines that cut keys, and no others
+  std::optional<CudaDecodeModel> decode;         ///< of pipelines that cut keys, and no others
+  std::optional<CudaDecodeModel> decode_latent;  ///< of latent rows, where theirs differ
   std::vector<CudaTile> tiles;  ///< in order of preference: of those that are first for a problem the first one wins
 };
 

@@ -25,7 +25,7 @@ std::vector<KernelConfig> decode_kernels(const AttentionProblem& p) {
   std::vector<KernelConfig> out;
   const Ranking ranking = rank(hopper(), p).value();
   for (const Candidate& one : ranking.candidates)
-    if (one.recipe.main().algorithm.pipeline == Pipeline::decode) out.push_back(one.recipe.main());
+    if (is_decode(one.recipe.main().algorithm.pipeline)) out.push_back(one.recipe.main());
   return out;
 }
 
@@ -122,6 +122,32 @@ TEST(CudaDecode, OfBatchInvariantProblemsNothingBesideASequenceDecides) {
       }
 }
 
+// Joins of many rows are a launch of their own, whose teams of warps load their shares at once and divide a block;
+// those of a batch-invariant problem are not, for its bits may not follow from the bound of the lengths.
+TEST(CudaDecode, ManyRowsAreJoinedByALaunchOfTheirOwn) {
+  AttentionProblem p = decode_problem(1, 64, 1, 65536);
+  for (const KernelConfig& config : decode_kernels(p))
+    for (const std::int64_t splits : {2, 8, 9, 64, 300}) {
+      p.splits = splits;
+      const CudaDecodeWork work = work_of(p, config);
+      const int warps = cuda_attention_resources(config).threads / 32;
+      EXPECT_EQ(warps % work.join_warps, 0);
+      EXPECT_TRUE(work.join_warps == warps || work.join_warps * 8 >= work.pieces);
+      EXPECT_EQ(work.join_warps == 1, work.pieces <= 8);
+    }
+  p.splits = 64;
+  const auto joins_apart = [](const AttentionProblem& one) {
+    return work_of(one, decode_kernels(one).front()).joins_apart;
+  };
+  EXPECT_TRUE(joins_apart(p));
+  p.batch = 1000;
+  EXPECT_TRUE(joins_apart(p)) << "what stands beside a sequence does not decide";
+  p.splits = 1;
+  EXPECT_FALSE(joins_apart(p));
+  p.splits = 0, p.batch = 1, p.batch_invariant = true;
+  EXPECT_FALSE(joins_apart(p));
+}
+
 TEST(CudaDecode, PagesAreReadByNoOtherKernel) {
   AttentionProblem p = decode_problem(2, 8, 2, 4096);
   p.page_size = 16, p.seqlen_q = 1000;
@@ -144,29 +170,29 @@ TEST(CudaDecode, ManyQueriesAreOthersWork) {
 
 // Measured on an H200: one query of 8 key heads takes 21 us where tiles of queries take 69, and 144 in place of 1017.
 TEST(CudaDecode, GoesFirstWhereTilesLeaveTheChipIdle) {
-  const auto first = [](const AttentionProblem& p) {
-    return rank(hopper(), p).value().candidates.front().recipe.main().algorithm.pipeline;
+  const auto is_first = [](const AttentionProblem& p) {
+    return is_decode(rank(hopper(), p).value().candidates.front().recipe.main().algorithm.pipeline);
   };
   for (const std::int64_t keys : {1024, 8192, 131072}) {
     AttentionProblem p = decode_problem(1, 32, 8, keys);
-    EXPECT_EQ(first(p), Pipeline::decode) << keys;
+    EXPECT_TRUE(is_first(p)) << keys;
     p.bias = BiasKind::alibi;  // no model was fitted for it
-    EXPECT_EQ(first(p), Pipeline::decode) << keys;
+    EXPECT_TRUE(is_first(p)) << keys;
     p.seqlen_q = 4096;
-    EXPECT_NE(first(p), Pipeline::decode) << keys;
+    EXPECT_FALSE(is_first(p)) << keys;
   }
-  EXPECT_NE(first(decode_problem(1, 32, 32, 16)), Pipeline::decode);
+  EXPECT_FALSE(is_first(decode_problem(16, 32, 8, 8192))) << "tiles fill the chip";
 }
 
 TEST(CudaDecode, WhatHasNotBeenTestedComesLast) {
   const AttentionProblem p = decode_problem(2, 32, 4, 8192);
   CudaSpec spec = hopper();
   for (CudaAttentionPipeline& pipeline : spec.attention_fwd) {
-    pipeline.tested = pipeline.pipeline != Pipeline::decode;
+    pipeline.tested = !is_decode(pipeline.pipeline);
   }
   const auto candidates = rank(spec, p).value().candidates;
-  EXPECT_NE(candidates.front().recipe.main().algorithm.pipeline, Pipeline::decode);
-  EXPECT_EQ(candidates.back().recipe.main().algorithm.pipeline, Pipeline::decode);
+  EXPECT_FALSE(is_decode(candidates.front().recipe.main().algorithm.pipeline));
+  EXPECT_TRUE(is_decode(candidates.back().recipe.main().algorithm.pipeline));
   EXPECT_EQ(candidates.size(), rank(hopper(), p).value().candidates.size());
 }
 

@@ -174,7 +174,7 @@ TEST(CudaAttentionRank, FewQueriesFollowTheFittedModel) {
   const CudaAttentionShape decode{.batch = 1, .heads_q = 4, .heads_kv = 4, .seqlen_q = 1, .seqlen_k = 9853};
   const auto ranked = ranked_cuda_attention(spec, with(256, 256, MaskKind::none), decode);
   const auto tiles = std::ranges::find_if(
-      ranked, [](const Candidate& one) { return one.recipe.main().algorithm.pipeline != Pipeline::decode; });
+      ranked, [](const Candidate& one) { return !is_decode(one.recipe.main().algorithm.pipeline); });
   EXPECT_EQ(tiles->recipe.main().algorithm.pipeline, Pipeline::warp_specialized);
 }
 

@@ -159,11 +159,11 @@ TEST_F(CudaAttentionKernels, DecodeIsHealthy) {
     narrow_rows.qscale = QuantScale::kv_blockscale;
     for (const AttentionSignature& signature : {plain, all, narrow, narrow_rows})
       enumerate_cuda_attention(arch("sm_90a"), signature, std::array{1}, [&](const KernelConfig& config) {
-        if (config.algorithm.pipeline == kDecode) configs.push_back(config);
+        if (is_decode(config.algorithm.pipeline)) configs.push_back(config);
         return true;
       });
   }
-  EXPECT_EQ(configs.size(), 48u);
+  EXPECT_EQ(configs.size(), 55u);
   AttentionSignature latent = signature_of(576, 512, DataType::bf16, MaskKind::causal);
   latent.latent = true;
   AttentionSignature paged = latent;
@@ -180,7 +180,7 @@ TEST_F(CudaAttentionKernels, DecodeIsHealthy) {
       configs.push_back(config);
       return true;
     });
-  EXPECT_EQ(configs.size(), 69u);
+  EXPECT_EQ(configs.size(), 76u);
   check_instances(testing::some(configs, 3), true);
 }
 

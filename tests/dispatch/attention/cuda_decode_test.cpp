@@ -143,7 +143,7 @@ TEST_F(CudaDecodeTest, RepeatsGiveTheSameBits) {
     ASSERT_TRUE(call.run(*made));
     const std::vector<float> first = call.output();
     EXPECT_EQ(call.judge(), "") << native_name(config);
-    for (int repeat = 0; repeat < 250; ++repeat) {
+    for (int repeat = 0; repeat < 150; ++repeat) {  // each in a stream of its own, and a backend keeps 1024
       ASSERT_TRUE(call.run(*made));
       ASSERT_EQ(call.output(), first) << native_name(config) << ", repeat " << repeat;
     }

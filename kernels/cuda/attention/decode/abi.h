@@ -17,9 +17,34 @@
 constexpr int ts_decode_group(int head_dim_v) {
   return head_dim_v > 256 ? 8 : 16;
 }
+// Of a launch that joins: columns of a row that a team of warps takes, of which a row has so many times as many; what a
+// lane's result takes of shared memory; and blocks for the rows of an item.
+#define TS_DECODE_JOIN_COLUMNS 128
+#define TS_DECODE_JOIN_LANE_BYTES 32
+constexpr int ts_decode_join_units(int head_dim_v) {
+  return (head_dim_v + TS_DECODE_JOIN_COLUMNS - 1) / TS_DECODE_JOIN_COLUMNS;
+}
+constexpr int ts_decode_join_bytes(int threads) {
+  return threads * TS_DECODE_JOIN_LANE_BYTES;
+}
+constexpr int ts_decode_join_blocks(int rows, int head_dim_v, int threads, int join_warps) {
+  return (rows * ts_decode_join_units(head_dim_v) * join_warps + threads / 32 - 1) / (threads / 32);
+}
 constexpr long long ts_decode_groups(long long pieces, int head_dim_v) {
   return (pieces + ts_decode_group(head_dim_v) - 1) / ts_decode_group(head_dim_v);
 }
+
+// Who joins an item's partial results: the last of its pieces to arrive, or a second launch of the same kernel, which
+// the first leaves them to (parts_join.cuh).
+#define TS_DECODE_LAST_JOINS 0
+#define TS_DECODE_LEAVES_PARTS 1
+#define TS_DECODE_JOINS 2
+
+// Tensor maps of keys and values, by value as a __grid_constant__ parameter: dimensions {head_dim, seqlen_k, heads_kv, batch}
+// with boxes of {64, kTileN, 1, 1}, as in ../hopper/attention_fwd.cuh.
+struct TsCudaKeyMaps {
+  TsCudaTensorMap k, v;
+};
 
 struct TsCudaDecodeArgs : TsCudaAttentionArgs {
   // Of each item one, and one for each group; zero before the first launch, and every launch leaves them zero.
@@ -32,6 +57,10 @@ struct TsCudaDecodeArgs : TsCudaAttentionArgs {
   int row_blocks;          // tiles of rows of a key head of the longest sequence
   int part_rows;           // of a partial: those of a tile that may have a query
   int group;               // query heads of a key head
+  int join;                // TS_DECODE_..
+  int join_warps;          // of a launch that joins: those that share a row's parts out
+  int* piece_counts;       // of each item of a list, for a launch that joins
+  bool has_maps;           // keys and values are tensors that the copy engine takes
   TsPagedKeys paged;       // read by kernels for pages
   int num_pages;           // of the cache: numbers of others are not followed
   // key / page_size is (mulhi(key, page_multiplier) + key) >> page_shift for keys below 2^31.

@@ -15,7 +15,7 @@ constexpr bool kFp8 = false, kFp32 = false, kTf32x3 = false;
 
 #include "../../common/launch.cuh"
 #include "latent_layout.cuh"
-#include "piece_work.cuh"
+#include "parts_join.cuh"
 #include "products.cuh"
 
 namespace ts {
@@ -223,8 +223,10 @@ struct LatentDecode : PieceWork<LatentDecode> {
 extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm)
     TS_ENTRY(const __grid_constant__ TsCudaDecodeArgs args) {
   extern __shared__ __align__(16) unsigned char dynamic_shared[];
+  const ts::u32 shared = ts::smem_address(dynamic_shared);
+  if (args.join == TS_DECODE_JOINS) return ts::PartsJoin(args, shared).run();
   ts::wait_for_previous_kernel();
   ts::let_next_kernel_start();
-  ts::LatentDecode decode(args, ts::smem_address(dynamic_shared));
+  ts::LatentDecode decode(args, shared);
   decode.run();
 }

@@ -241,6 +241,7 @@ struct PieceWork {
 
   // Counts the piece's partial; the last to arrive joins.
   TS_DEVICE void join_if_last(int item_number) const {
+    if (args.join == TS_DECODE_LEAVES_PARTS) return;
     constexpr int kGroup = ts_decode_group(cfg::kHeadDimV);
     unsigned int* const counters = args.counters + item_number * (1 + groups());
     const auto finish = [&](int row, int column, const State& state, const float* o) {
@@ -282,7 +283,10 @@ struct PieceWork {
     unit = logit_unit(args, scale());
     if constexpr (cfg::kAlibi) alibi.start(args, place, item.length, unit);
     kernel().walk();
-    kernel().finish((batch * static_cast<int>(args.heads_kv) + head_kv) * args.row_blocks + row_block);
+    const int item_number = (batch * static_cast<int>(args.heads_kv) + head_kv) * args.row_blocks + row_block;
+    if (kUneven && args.join == TS_DECODE_LEAVES_PARTS && number == 0 && Team::thread() == 0)
+      args.piece_counts[item_number] = piece.count;
+    kernel().finish(item_number);
   }
 };
 

@@ -7,7 +7,7 @@
 
 #include "layout.cuh"
 
-#include "../piece_work.cuh"
+#include "row_results.cuh"
 
 namespace ts {
 
@@ -82,12 +82,6 @@ struct Consumer : PieceWork<Consumer, Consumers> {
     if (lane() < count) mbarrier_arrive(map().empty(ring.index, half, first + lane()));
   }
 
-  TS_DEVICE void scale_outputs(const float (&factor)[2]) {
-    if (!__any_sync(0xffffffffu, factor[0] != 1.0f || factor[1] != 1.0f)) return;
-#pragma unroll
-    for (int i = 0; i < kOutputColumns / 2; ++i) o[i] *= factor[(i >> 1) & 1];
-  }
-
   // From the scores of a half to probabilities.
   TS_DEVICE void finish_scores(int step, int half, float (&factor)[2]) {
     const int first = (piece.first_tile + step) * kTileKeys + half * cfg::kTileN;
@@ -127,7 +121,7 @@ struct Consumer : PieceWork<Consumer, Consumers> {
                    : "memory");
       rows.sum[r] = __fmul_rn(rows.sum[r], factor[r]);
     }
-    scale_outputs(factor);
+    scale_outputs(o, factor);
     fence_proxy_async();  // copies that the other has waited for
   }
 
@@ -136,7 +130,7 @@ struct Consumer : PieceWork<Consumer, Consumers> {
     score(0);
     finish_scores(step, 0, factor);
     tell(0, factor);
-    scale_outputs(factor);
+    scale_outputs(o, factor);
     multiply_values<true>(0);
     finish_values(0);
     hear(1);
@@ -158,7 +152,7 @@ struct Consumer : PieceWork<Consumer, Consumers> {
     finish_scores(step, 1, factor);
     if constexpr (cfg::kLateWait) finish_values(0);
     tell(1, factor);  // into the place of the first half's, which have been read
-    scale_outputs(factor);
+    scale_outputs(o, factor);
     multiply_values<true>(1);
     finish_values(1);
   }
@@ -205,36 +199,7 @@ struct Consumer : PieceWork<Consumer, Consumers> {
   TS_DEVICE void finish(int item_number) const {
     State states[2];
     join_sums(states);
-    const int count = item.rows(args), first = first_column() * kColumn;
-    if (piece.count == 1) {
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const bool stored = row(r) < count;
-        const RowResult result = result_of(states[r], imin(row(r), count - 1));
-        char* const out = const_cast<char*>(row_of(args.o, args.o_strides, imin(row(r), count - 1))) + 2 * first;
-        store_row<cfg::kBf16>(stored ? out : nullptr, o, r, result.scale, cfg::kHeadDimV - first);
-        if (stored && is_first() && (lane() & 3) == 0) store_lse(row(r), result.lse);
-      }
-      return;
-    }
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      if (row(r) >= count) continue;
-      float* const to = part_row(item_number, number, row(r));
-      store_columns(to + first, r, cfg::kHeadDimV - first);
-      if (is_first() && (lane() & 3) == 0) store_part_state(to + cfg::kHeadDimV, states[r]);
-    }
-    join_if_last(item_number);
-  }
-
-  TS_DEVICE void store_columns(float* to, int r, int columns) const {
-    const int column = 2 * (lane() & 3);
-#pragma unroll
-    for (int i = 0; i < kOutputColumns / 2; i += 4)
-      if (2 * i < columns)
-        asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(to + 2 * i + column), "f"(o[i + 2 * r]),
-                     "f"(o[i + 2 * r + 1])
-                     : "memory");
+    finish_rows(*this, item_number, o, states, row(0), first_column() * kColumn);
   }
 };
 

@@ -18,6 +18,8 @@ constexpr bool kFp8 = false, kFp32 = false, kTf32x3 = false;
 #include "consumer.cuh"
 #include "producer.cuh"
 
+#include "../parts_join.cuh"
+
 // The entry's name: a generated source sets the instance's own, which profilers then show.
 #ifndef TS_ENTRY
 #define TS_ENTRY ts_attention_fwd
@@ -28,6 +30,7 @@ extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm
   // Aligned to the pattern of the swizzle. There is no room to do so here.
   extern __shared__ __align__(1024) unsigned char dynamic_shared[];
   const ts::u32 shared = ts::smem_address(dynamic_shared);
+  if (args.join == TS_DECODE_JOINS) return ts::PartsJoin(args, shared).run();
   if (shared % 1024 != 0) __trap();
   if (threadIdx.x == 0) ts::SharedMap{shared}.init_barriers();
   __syncthreads();

@@ -1,0 +1,97 @@
+// Sizes and the shared-memory map of decode on keys and values for Hopper.
+//
+// Every operand lies in columns of 128 bytes, the swizzle's span (64 elements):
+// clang-format off
+//   queries   [column][64 rows][128 bytes]
+//   keys      [stage][column][kTileN rows][128 bytes]
+//   values    [stage][column][kTileN rows][128 bytes]
+//   barriers, of the queries and of each stage's keys and values; flag and lists
+// clang-format on
+#pragma once
+
+#include "../../hopper/ring_place.cuh"
+#include "../../hopper/wgmma.cuh"
+#include "../../mma_sm80/copy.cuh"
+#include "../narrow.cuh"
+
+namespace ts {
+
+constexpr int kTileM = 64;
+constexpr int kTileKeys = cfg::kTileN;
+constexpr int kConsumerThreads = 128;
+constexpr int kProducerThreads = 128;
+constexpr int kThreads = kConsumerThreads + kProducerThreads;
+constexpr Element kElement = cfg::kBf16 ? Element::bf16 : Element::f16;
+
+constexpr int kColumnBytes = 128;  // of a row
+constexpr int kColumn = kColumnBytes / 2;
+constexpr int kColumnsQk = ceil_div(cfg::kHeadDimQk, kColumn);
+constexpr int kColumnsV = ceil_div(cfg::kHeadDimV, kColumn);
+constexpr int kStepsQk = ceil_div(cfg::kHeadDimQk, 16);
+constexpr int kOutputColumns = round_up(cfg::kHeadDimV, 16);
+
+constexpr int kQueryColumnBytes = kTileM * kColumnBytes;
+constexpr int kKeyColumnBytes = cfg::kTileN * kColumnBytes;
+constexpr int kKeysOffset = kColumnsQk * kQueryColumnBytes;
+constexpr int kValuesOffset = kKeysOffset + cfg::kStages * kColumnsQk * kKeyColumnBytes;
+constexpr int kBarrierOffset = kValuesOffset + cfg::kStages * kColumnsV * kKeyColumnBytes;
+constexpr int kBarriers = 2 + 4 * cfg::kStages;
+constexpr int kFlagOffset = kBarrierOffset + 8 * kBarriers;
+constexpr int kListOffset = kFlagOffset + 16;
+constexpr int kProducerListOffset = kListOffset + kConsumerThreads / 4;
+constexpr int kSharedBytes = kProducerListOffset + kProducerThreads / 4;
+
+// Registers that a thread keeps of what the block is launched with.
+constexpr int kEntryRegisters = 65536 / (kThreads * cfg::kBlocksPerSm) / 8 * 8;
+constexpr int kProducerRegisters = cfg::kBlocksPerSm > 1 ? 72 : 104;
+constexpr int kConsumerBudget = 2 * kEntryRegisters - kProducerRegisters;
+constexpr int kConsumerRegisters = kConsumerBudget > 240 ? 240 : kConsumerBudget;
+
+static_assert(cfg::kTileN % 32 == 0, "pages are looked up by whole warps");
+static_assert(kOutputColumns <= 256, "values: the columns of one product");
+static_assert(!kNarrow, "keys and values are of the queries' type");
+
+enum NamedBarrier { kConsumersMeet = 1, kProducersMeet };
+
+struct Consumers {
+  static constexpr int kThreads = kConsumerThreads;
+  static constexpr int kListOffset = ts::kListOffset;
+  TS_DEVICE static int thread() { return threadIdx.x; }
+  TS_DEVICE static void sync() { named_barrier_sync(kConsumersMeet, kThreads); }
+};
+
+struct Producers {
+  static constexpr int kThreads = kProducerThreads;
+  static constexpr int kListOffset = kProducerListOffset;
+  TS_DEVICE static int thread() { return threadIdx.x - kConsumerThreads; }
+  TS_DEVICE static void sync() { named_barrier_sync(kProducersMeet, kThreads); }
+};
+
+using KeyRing = RingPlace<cfg::kStages>;
+
+// Addresses, all from the one base.
+struct SharedMap {
+  u32 base;
+
+  TS_DEVICE u32 queries() const { return base; }
+  TS_DEVICE u32 keys(u32 stage) const { return base + kKeysOffset + stage * kColumnsQk * kKeyColumnBytes; }
+  TS_DEVICE u32 values(u32 stage) const { return base + kValuesOffset + stage * kColumnsV * kKeyColumnBytes; }
+  TS_DEVICE u32 barrier(int i) const { return base + kBarrierOffset + 8 * i; }
+  TS_DEVICE u32 query_full() const { return barrier(0); }
+  TS_DEVICE u32 query_empty() const { return barrier(1); }
+  TS_DEVICE u32 key_full(u32 stage) const { return barrier(2 + 4 * stage); }
+  TS_DEVICE u32 key_empty(u32 stage) const { return barrier(3 + 4 * stage); }
+  TS_DEVICE u32 value_full(u32 stage) const { return barrier(4 + 4 * stage); }
+  TS_DEVICE u32 value_empty(u32 stage) const { return barrier(5 + 4 * stage); }
+
+  // What copies fill, each thread of the producer reports; what the consumers have read, each of their warps.
+  TS_DEVICE void init_barriers() const {
+    for (int i = 0; i < kBarriers; i += 2) {
+      mbarrier_init(barrier(i), kProducerThreads);
+      mbarrier_init(barrier(i + 1), kConsumerThreads / 32);
+    }
+    fence_mbarrier_init();
+  }
+};
+
+}  // namespace ts

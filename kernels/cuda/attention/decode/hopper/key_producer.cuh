@@ -1,0 +1,62 @@
+// The copies of keys and values into the ring: by the copy engine where a whole step is seen and lies in tensors, else
+// row by row.
+#pragma once
+
+#include "key_layout.cuh"
+
+#include "copier.cuh"
+
+namespace ts {
+
+struct Producer : Copier<Producer> {
+  const TsCudaKeyMaps& maps;
+  KeyRing ring;
+
+  TS_DEVICE Producer(const TsCudaKeyMaps& of_keys, const TsCudaDecodeArgs& arguments, u32 memory)
+      : Copier<Producer>(arguments, memory), maps(of_keys) {}
+
+  TS_DEVICE int first_key(int step) const { return (piece.first_tile + step) * kTileKeys; }
+
+  // The rows of a step, one column behind the other.
+  template <int kDim>
+  TS_DEVICE void copy_step(u32 destination, const TsCudaTensorMap& map, const KeyRows& from, int step, u32 empty,
+                           u32 full) const {
+    constexpr int kColumns = ceil_div(kDim, kColumn);
+    const int key = first_key(step);
+    if (!kUneven && args.has_maps && key >= piece.begin && key + cfg::kTileN <= piece.end) {
+      mbarrier_wait(empty, ring.phase ^ 1);
+      if (Producers::thread() != 0) return mbarrier_arrive(full);
+      mbarrier_expect(full, kColumns * kKeyColumnBytes);
+      for (int column = 0; column < kColumns; ++column)
+        tma_load_4d(destination + column * kKeyColumnBytes, &map, full, column * kColumn, key, item.head_kv, item.batch);
+      return;
+    }
+    const char* rows[cfg::kTileN / kRowsAtOnce];
+    find_rows(from, key, rows);
+    mbarrier_wait(empty, ring.phase ^ 1);
+#pragma unroll
+    for (int column = 0; column < kColumns; ++column)
+      copy_column<kDim>(destination + column * kKeyColumnBytes, rows, column);
+    arrive_after_copies(full);
+  }
+
+  TS_DEVICE void walk() {
+    const KeyRows keys(args, item, args.k, args.k_strides), values(args, item, args.v, args.v_strides);
+    const int steps = piece.end_tile - piece.first_tile;
+    if constexpr (cfg::kPaged) pages.start(args, item, piece, first_key(0));
+    copy_queries();
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step, ring.advance()) {
+      if constexpr (cfg::kPaged) {
+        pages.advance();
+        pages.look_up(args, item, piece, first_key(step + 1));
+      }
+      copy_step<cfg::kHeadDimQk>(map().keys(ring.index), maps.k, keys, step, map().key_empty(ring.index),
+                                 map().key_full(ring.index));
+      copy_step<cfg::kHeadDimV>(map().values(ring.index), maps.v, values, step, map().value_empty(ring.index),
+                                map().value_full(ring.index));
+    }
+  }
+};
+
+}  // namespace ts

@@ -3,12 +3,15 @@
 
     python bench/peers/cuda_decode.py                          the shapes below, bf16, keys as tensors and in pages of 16
     python bench/peers/cuda_decode.py --shapes 1x8192:32/8     batch x keys : query heads / key heads [: head dim [: queries]]
+    python bench/peers/cuda_decode.py --shapes grid --page 0 --random 24   batches, keys and heads crossed, and shapes that nothing was fitted to
 
 Calls are captured graphs over caches that no L2 holds, timed in bursts (bench/timing.py). PyTorch's read tensors (batch, heads, keys, dim). TB/s
 count keys and values once. Needs torch with CUDA, and the package (pip install ., or PYTHONPATH=python with TILESMITH_LIBRARY).
 """
 import argparse
 import json
+import math
+import random
 import re
 import sys
 from pathlib import Path
@@ -26,6 +29,29 @@ SHAPES = ("1x1024:32/8 1x8192:32/8 1x131072:32/8 4x8192:32/8 16x1024:32/8 16x819
           "1x4096:32/32 16x1024:32/32 64x8192:64/8 64x8192:8/1 8x32768:8/1 16x8192:32/8:64 16x4096:32/8:256 16x8192:32/8:128:4")
 
 
+MOST_BYTES = 1.5e9  # of the keys and values of a shape that is drawn or crossed
+
+
+def size_of(batch, keys, heads_kv, dim):
+    return batch * keys * heads_kv * dim * 4
+
+
+def grid():
+    return [f"{batch}x{keys}:{heads}" for batch in (1, 4, 16, 64, 128) for keys in (1024, 8192, 65536) for heads in ("32/8", "32/32", "64/8", "64/1")
+            if size_of(batch, keys, int(heads.split("/")[1]), 128) < MOST_BYTES]  # fmt: skip
+
+
+def drawn(count, seed):
+    draw = random.Random(seed)
+    while count > 0:
+        heads_kv, group = draw.choice([1, 1, 2, 3, 4, 8, 8, 16, 32]), draw.choice([1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32, 48, 64])
+        keys, batch = int(math.exp(draw.uniform(math.log(200), math.log(150000)))), int(math.exp(draw.uniform(0, math.log(130))))
+        dim = draw.choice([64, 128, 128, 128])
+        if heads_kv * group <= 128 and size_of(batch, keys, heads_kv, dim) < MOST_BYTES:
+            yield f"{batch}x{keys}:{heads_kv * group}/{heads_kv}:{dim}"
+            count -= 1
+
+
 def backend(which):
     def go(q, k, v, *_):
         with sdpa_kernel(which):
@@ -35,7 +61,9 @@ def backend(which):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shapes", default=SHAPES)
+    parser.add_argument("--shapes", default=SHAPES, help="shapes by spaces, or grid")
+    parser.add_argument("--random", type=int, default=0, help="so many random shapes beside them")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--caches", default="", help="fp8, int8: caches of pages of these elements too, by commas, with a scale for each key head")
     parser.add_argument("--page", type=int, default=16, help="keys of a page; 0: no pages")
     parser.add_argument("--rounds", type=int, default=7)
@@ -45,7 +73,8 @@ def main():
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, tilesmith "
           f"{tilesmith.__version__}; bf16, microseconds (TB/s)")
     rows = []
-    for shape in options.shapes.split():
+    shapes = grid() if options.shapes == "grid" else options.shapes.split()
+    for shape in [*shapes, *drawn(options.random, options.seed)]:
         batch, keys, heads_q, heads_kv, dim, queries = (
             int(x) if x else None for x in re.fullmatch(r"(\d+)x(\d+):(\d+)/(\d+)(?::(\d+))?(?::(\d+))?", shape).groups())
         dim, queries = dim or 128, queries or 1
@@ -91,13 +120,19 @@ def main():
             apart = ((out.float() - expected).square().mean() / expected.square().mean()).sqrt().item()
             if not apart < 6e-3:
                 raise SystemExit(f"wrong result: {apart:.2e} from PyTorch's at {shape}")
-        size = batch * heads_kv * keys * dim * 4
+        size = size_of(batch, keys, heads_kv, dim)
         times = {name: 1e3 * ms for name, ms in timing.burst_medians(contenders, options.rounds, options.rest).items()}
         print(f"{shape:22}" + "".join(f" {name} {us:7.1f} ({size / us * 1e-6:.2f}) " for name, us in times.items()) + kernel.split("_lse")[-1][-70:],
               flush=True)
         rows.append({"shape": shape, "kernel": kernel, "bytes": size, "microseconds": times})
         del dense, contenders, q, k, v, out, expected
         torch.cuda.empty_cache()
+    ratios = {row["shape"]: min(us for name, us in row["microseconds"].items() if name in ("cuDNN", "flash")) / row["microseconds"]["tilesmith"]
+              for row in rows if len(row["microseconds"].keys() & {"cuDNN", "flash"})}  # fmt: skip
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
+        least = sorted(ratios, key=ratios.__getitem__)[:5]
+        print(f"the faster of cuDNN and flash over ours: {mean:.3f} in geometric mean of {len(ratios)}, least " + ", ".join(f"{ratios[s]:.3f} {s}" for s in least))
     if options.json:
         with open(options.json, "w") as file:
             json.dump(rows, file, indent=1)

@@ -122,9 +122,10 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     // what the SM with most of them reads.
     const double rounds = std::floor(blocks / slots), rest = blocks - rounds * slots;
     const double of_busiest = std::ceil(rest / chip.sms) * tile_bytes / model.sm_bytes_per_second;
-    // Near both limits a step takes longer than either says: of one sequence of 65536 keys 8 pieces a key head (64
-    // blocks) took 107.0 us on an H100, 16 97.3.
-    const double shared = std::pow(std::pow(rest / slots * of_full_chip, 4) + std::pow(of_busiest, 4), 0.25);
+    // Near both limits a step takes a little longer than either says.
+    constexpr double kSharp = 10;
+    const double shared =
+        std::pow(std::pow(rest / slots * of_full_chip, kSharp) + std::pow(of_busiest, kSharp), 1 / kSharp);
     const double steps = rounds * of_full_chip + (rest > 0 ? std::max(shared, alone) : 0);
     const double by_last = join_seconds(model, pieces, part_rows, config);
     const double apart = join_launch_seconds(model, cut.pieces, facts.threads);

@@ -118,20 +118,23 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     cut.pieces = ceil_div(tiles, piece_tiles);
     cut.blocks = items * cut.pieces;
     const auto blocks = static_cast<double>(cut.blocks), pieces = static_cast<double>(cut.pieces);
-    // Blocks share the bandwidth, so those of the last round, if few, are faster than others, up to what one alone and
-    // what the SM with most of them reads.
-    const double rounds = std::floor(blocks / slots), rest = blocks - rounds * slots;
-    const double of_busiest = std::ceil(rest / chip.sms) * tile_bytes / model.sm_bytes_per_second;
-    // Near both limits a step takes a little longer than either says.
-    constexpr double kSharp = 10;
-    const double shared =
-        std::pow(std::pow(rest / slots * of_full_chip, kSharp) + std::pow(of_busiest, kSharp), 1 / kSharp);
-    const double steps = rounds * of_full_chip + (rest > 0 ? std::max(shared, alone) : 0);
     const double by_last = join_seconds(model, pieces, part_rows, config);
     const double apart = join_launch_seconds(model, cut.pieces, facts.threads);
     cut.join_warps = join_warps(cut.pieces, facts.threads);
     // How a batch-invariant item is joined may not follow from the bound of the lengths, which pieces does.
     cut.joins_apart = !shape.batch_invariant && apart < by_last && work.row_blocks * shape.heads_kv <= kMostItemsOfRow;
+    // Blocks share the bandwidth, so those of the last round, if few, are faster than others, up to what one alone and
+    // what the SM with most of them reads. Behind a launch that joins, some SM has as many as it holds although others
+    // have none: 128 blocks took 80.9 us of which two share an SM, 68.0 where each has its own.
+    const double rounds = std::floor(blocks / slots), rest = blocks - rounds * slots;
+    const bool crowded = cut.joins_apart && rest <= chip.sms && 2 * rest > chip.sms;
+    const double on_busiest = crowded ? facts.blocks_per_sm : std::ceil(rest / chip.sms);
+    const double of_busiest = on_busiest * tile_bytes / model.sm_bytes_per_second;
+    // Near both limits a step takes a little longer than either says.
+    constexpr double kSharp = 10;
+    const double shared =
+        std::pow(std::pow(rest / slots * of_full_chip, kSharp) + std::pow(of_busiest, kSharp), 1 / kSharp);
+    const double steps = rounds * of_full_chip + (rest > 0 ? std::max(shared, alone) : 0);
     const double part_bytes =
         pieces > 1 ? 2 * blocks * part_rows * (s.head_dim_v + TS_DECODE_STATE_FLOATS) * sizeof(float) : 0;
     cut.seconds = (chip.launch_us + model.start_us + std::max(0.0, blocks / slots - 1) * model.turn_us) * kMicrosecond +

@@ -81,10 +81,10 @@ class Ranker {
     int place;  // few rows, then the table's first choices in their order, then the rest
   };
 
-  /// First choices were measured among what there was, at a few sizes: where the model sees another take far less time,
-  /// it is believed.
+  /// First choices were measured among what there was, at a few sizes: where the model sees another take clearly less
+  /// time, it is believed.
   void demote_slow_first_choices() {
-    constexpr double kFar = 0.8;
+    constexpr double kFar = 0.9;
     double least = std::numeric_limits<double>::infinity();
     for (const Ranked& r : ranked_) least = std::min(least, r.candidate.predicted_seconds);
     for (Ranked& r : ranked_)

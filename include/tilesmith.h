@@ -846,8 +846,9 @@ typedef struct tilesmith_conv {
   uint64_t struct_size;
   tilesmith_device device;
   int32_t direction; /* tilesmith_conv_direction */
-  int32_t data_type; /* tilesmith_data_type of what is read: fp32, fp16 or bf16 */
-  int32_t type_out;  /* of the result and of the epilogue's tensors: data_type or fp32 */
+  int32_t data_type; /* tilesmith_data_type of what is read: fp32, fp16 or bf16; forward also fp8 and int8 */
+  int32_t type_out;  /* of the result and of the epilogue's tensors: data_type or fp32; of 8 bits fp32, fp16 or bf16, of
+                        int8 also int8. Scales of 8-bit tensors are an epilogue's scale_n */
   int32_t type_bias; /* fp32, fp16 or bf16 */
   int64_t batch;
   int64_t groups;

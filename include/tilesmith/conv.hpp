@@ -15,9 +15,10 @@
 // Backward data computes the gradient of x from that of y; it is also the transposed convolution, whose input is y.
 //
 // One and two dimensions leave the outer coordinates at their defaults. groups of c = 1 (and any k) are a depthwise
-// convolution. Sums are fp32, of products of the elements as they are. The epilogue (gemm_epilogue.hpp) is computed in
-// fp32 and rounded once: bias and scale_n have groups * k elements (backward data: groups * c), add and multiply read a
-// tensor of the result's type and sizes.
+// convolution. Sums are fp32, of products of the elements as they are; of int8 they are int32, modulo 2^32, and become
+// fp32. The epilogue (gemm_epilogue.hpp) is computed in fp32 and rounded once, an int8 result to the nearest number of
+// its range: bias and scale_n have groups * k elements (backward data: groups * c), add and multiply read a tensor of
+// the result's type and sizes. The scales of 8-bit tensors are a scale_n: that of x times those of w.
 //
 // A batch of 0 computes nothing forward and in backward data; the gradient of w is then zeros.
 #pragma once
@@ -39,8 +40,10 @@ using ConvSpatial = std::array<std::int64_t, 3>;
 /// Everything a plan depends on.
 struct ConvProblem {
   ConvDirection direction = ConvDirection::forward;
-  DataType data_type = DataType::bf16;  ///< of the two tensors that are read: fp32, fp16 or bf16
-  DataType type_out = DataType::bf16;   ///< of the result and of the epilogue's tensors: data_type or fp32
+  /// Of the two tensors that are read: fp32, fp16 or bf16; forward also fp8 and int8.
+  DataType data_type = DataType::bf16;
+  /// Of the result and of the epilogue's tensors: data_type or fp32; of 8 bits fp32, fp16 or bf16, of int8 also int8.
+  DataType type_out = DataType::bf16;
   DataType type_bias = DataType::bf16;  ///< fp32, fp16 or bf16
   std::int64_t batch = 1;
   std::int64_t groups = 1;

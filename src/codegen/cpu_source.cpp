@@ -82,6 +82,22 @@ std::string_view fragment_name(Instruction instruction) {
   }
 }
 
+std::string_view product_fragment(Instruction instruction) {
+  switch (instruction) {
+    case Instruction::dpbf16:
+      return "common/product_bf16.h";
+    case Instruction::dot_int16:
+      return "common/product_int16.h";
+    case Instruction::dot_int8:
+      return "common/product_int8.h";
+    case Instruction::amx_bf16:
+    case Instruction::amx_int8:
+      return "common/product_amx.h";
+    default:
+      return "common/product_f32.h";
+  }
+}
+
 void add_cpu_basics(CpuConstants& constants, CpuLevel level, ElementType element, Instruction instruction) {
   constants.line("enum class Element { fp32, bf16, fp16, int8, int32, fp8e4m3, fp8e5m2, int4 };");
   constants.line("enum class Instruction { fma_f32, dpbf16, amx_bf16, dot_int16, dot_int8, amx_int8 };");

@@ -46,6 +46,8 @@ class CpuConstants {
 
 /// An instruction as the fragments spell it.
 [[nodiscard]] std::string_view fragment_name(Instruction instruction);
+/// The fragment with one step of its multiplication.
+[[nodiscard]] std::string_view product_fragment(Instruction instruction);
 
 /// What every kernel says of itself: kElement's and kInstruction's enumerations with their values, and what the level's
 /// conversions can do.

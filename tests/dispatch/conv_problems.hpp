@@ -52,6 +52,13 @@ inline RandomCall<Conv> random_conv(std::uint64_t seed) {
   if (p.direction != ConvDirection::backward_weight && from(0, 1) == 0)
     p.epilogue = from(0, 1) == 0 ? GemmEpilogue{EpilogueOp::bias, EpilogueOp::gelu}
                                  : GemmEpilogue{EpilogueOp::scale_n, EpilogueOp::add, EpilogueOp::tanh};
+  if (p.direction == ConvDirection::forward && seed % 4 == 2) {  // 8 bits, half of them with a result of 8 bits
+    const bool whole = seed % 8 == 2;
+    p.data_type = whole ? DataType::int8 : DataType::fp8;
+    p.type_out = whole && seed % 16 == 2 ? DataType::int8 : DataType::bf16;
+    p.type_bias = DataType::fp32;
+    if (whole) p.epilogue = {EpilogueOp::scale_n, EpilogueOp::bias};
+  }
   call.numbers.layout = from(0, 1) == 0 ? ConvLayout::channels_last : ConvLayout::channels_first;
   call.numbers.seed = seed;
   return call;

@@ -89,7 +89,7 @@ TEST(Conv, TheDirectionsAreAdjointExactly) {
     const auto conv = ConvCase::create({.problem = p, .numbers = {}}, std::move(inputs));
     ASSERT_TRUE(conv) << conv.error().text();
     const std::vector<float> result = result_of(*conv, 2);
-    const auto float64 = float64_conv(conv->tensors(), 1);
+    const auto float64 = float64_conv(conv->tensors(), kFp32Roundoff, 1);
     ASSERT_TRUE(float64);
     ASSERT_EQ(result.size(), float64->values.size());
     for (std::size_t i = 0; i < result.size(); ++i) ASSERT_EQ(static_cast<double>(result[i]), float64->values[i]);
@@ -215,8 +215,15 @@ TEST(Conv, WhatIsWrongIsRefused) {
   EXPECT_EQ(validate(p).error().message,
             "the filter reaches over 12 pixels of coordinate h, which has 11 with its padding");
   p = whole_conv();
-  p.data_type = DataType::int8;
+  p.data_type = DataType::bf8;
   EXPECT_EQ(validate(p).error().code, ErrorCode::unsupported);
+  p.data_type = DataType::int8;
+  EXPECT_TRUE(validate(p)) << "of int8 the result may be fp32";
+  p.type_out = DataType::int32;
+  EXPECT_EQ(validate(p).error().code, ErrorCode::unsupported);
+  p.type_out = DataType::fp32;
+  p.direction = ConvDirection::backward_data;
+  EXPECT_EQ(validate(p).error().message, "bwd_data of a convolution's tensors of int8");
   p = whole_conv();
   p.type_out = DataType::bf16;
   EXPECT_EQ(validate(p).error().code, ErrorCode::unsupported);

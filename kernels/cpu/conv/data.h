@@ -13,6 +13,7 @@ constexpr int kMaxSegments = kTileK;  // a block of single words
 
 struct Scratch {
   float *rows, *sums, *line, *other;
+  int* offsets;  // -128 times the sums of the columns' weights
   Segment* segments;
   Run* runs;
 
@@ -21,13 +22,15 @@ struct Scratch {
     sums = rows + kTileM * kTileK + 2 * kLanes;
     line = sums + kTileM * kTileN;
     other = line + kPanel + kLanes;
-    segments = reinterpret_cast<Segment*>(other + kPanel + kLanes);
+    offsets = reinterpret_cast<int*>(other + kPanel + kLanes);
+    segments = reinterpret_cast<Segment*>(offsets + (kOffset ? kTileN : 0));
     runs = reinterpret_cast<Run*>(segments + kMaxSegments);
   }
 };
 
 long long scratch_size(const void*) {
-  constexpr long long kFloats = kTileM * kTileK + 2 * kLanes + kTileM * kTileN + 2 * (kPanel + kLanes);
+  constexpr long long kFloats =
+      kTileM * kTileK + 2 * kLanes + kTileM * kTileN + 2 * (kPanel + kLanes) + (kOffset ? kTileN : 0);
   return max_of(4 * kFloats + kMaxSegments * (long long)(sizeof(Segment) + sizeof(Run)),
                 4ll * (kPanel + kLanes) * kLanes);
 }
@@ -91,11 +94,11 @@ inline int cut(const TsConvArgs& args, const Phase& phase, long long tap_words, 
 
 // The part of a line that lies inside the image, and zeros beside it.
 inline void part_to_words(const Stored* from, Call::Part part, int count, float* to) {
-  if (part.first == 0 && part.end == count) return line_to_words(from, 1, count, to);
-  if (part.first >= part.end) return zero_words(to, words_of(count));
+  if (part.first == 0 && part.end == count) return line_to_words<true>(from, 1, count, to);
+  if (part.first >= part.end) return empty_words(to, words_of(count));
   Stored line[kTileK * kPack] = {};
   for (long long e = part.first; e < part.end; ++e) line[e] = from[e];
-  line_to_words(line, 1, count, to);
+  line_to_words<true>(line, 1, count, to);
 }
 
 // The image's words that a pixel of the result meets in a block.
@@ -117,9 +120,21 @@ inline void bring_row(const Call& args, const Phase& phase, long long group, con
     if (inside && args.folded > 0)
       part_to_words(image + at, args.inside(i, segment.channel, segment.elements), segment.elements, to + segment.at);
     else if (inside)
-      line_to_words(image + at, strides.channel, segment.elements, to + segment.at);
+      line_to_words<true>(image + at, strides.channel, segment.elements, to + segment.at);
     else
-      zero_words(to + segment.at, segment.words);
+      empty_words(to + segment.at, segment.words);
+  }
+}
+
+// A line of sums as floats.
+inline void floats_of_sums(const float* sums, [[maybe_unused]] const int* offsets, int count, float* to) {
+  for (int i = 0; i < count; i += kLanes) {
+    if constexpr (!kInteger)
+      store(to + i, load(sums + i));
+    else if constexpr (kOffset)
+      store(to + i, __builtin_convertvector((IVec)load(sums + i) + load(offsets + i), Vec));
+    else
+      store(to + i, __builtin_convertvector((IVec)load(sums + i), Vec));
   }
 }
 
@@ -163,6 +178,10 @@ void run_data(const void* args_pointer, long long task, void* memory) {
     }
   }
 
+  if constexpr (kOffset) {
+    for (int p = 0; p < panels; ++p)
+      offsets_of_panel(args, packed, group, first_column + p * kPanel, w.offsets + p * kPanel);
+  }
   const TsConvStrides& strides = kForward ? args.y_strides : args.x_strides;
   Place place(phase, first_row);
   for (int r = 0; r < rows; ++r, place.advance(phase)) {
@@ -171,7 +190,7 @@ void run_data(const void* args_pointer, long long task, void* memory) {
     for (int p = 0; p < panels; ++p) {
       const float* const sums = w.sums + (r / kRows * panels + p) * kSumsPerTile + r % kRows * kPanel;
       const int count = (int)min_of(kPanel, columns - p * kPanel);
-      for (int i = 0; i < count; i += kLanes) store(w.line + i, load(sums + i));
+      floats_of_sums(sums, w.offsets + p * kPanel, count, w.line);
       finish_line(args, strides, result_channels(args), pixel, first_column + p * kPanel, count, w.line, w.other);
     }
   }

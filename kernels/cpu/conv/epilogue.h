@@ -1,34 +1,40 @@
 // Sums on their way to the result: a line of channels of one pixel.
 
+// A line whose elements are apart goes by way of a vector of them; of any type of 4 bytes at most, as the compiler sees
+// it.
+template <class Bytes>
+inline void write_apart(TsGemmElement type, const float* from, int count, Bytes* to, long long step) {
+  for (int i = 0; i < count; i += kLanes) {
+    Bytes some[4 * kLanes / sizeof(Bytes)];
+    const int width = (int)min_of(kLanes, count - i);
+    write_line(type, from + i, width, some, 0);
+    for (int e = 0; e < width; ++e) to[(i + e) * step] = some[e];
+  }
+}
+
+template <class Bytes>
+inline void read_apart(TsGemmElement type, const Bytes* from, long long step, int count, float* to) {
+  for (int i = 0; i < count; i += kLanes) {
+    Bytes some[4 * kLanes / sizeof(Bytes)];
+    const int width = (int)min_of(kLanes, count - i);
+    for (int e = 0; e < width; ++e) some[e] = from[(i + e) * step];
+    read_line(type, some, 0, width, to + i);
+  }
+}
+
 // Writes `count` elements, `step` apart.
 inline void write_stepped(TsGemmElement type, const float* from, int count, void* to, long long first, long long step) {
   if (step == 1) return write_line(type, from, count, to, first);
-  if (type == TS_FP32) {
-    for (int i = 0; i < count; ++i) static_cast<float*>(to)[first + i * step] = from[i];
-    return;
-  }
-  unsigned short* const shorts = static_cast<unsigned short*>(to);
-  for (int i = 0; i < count; i += kLanes) {
-    unsigned short some[2 * kLanes];  // of any 4-byte type, as the compiler sees it
-    const int width = (int)min_of(kLanes, count - i);
-    write_line(type, from + i, width, some, 0);
-    for (int e = 0; e < width; ++e) shorts[first + (i + e) * step] = some[e];
-  }
+  if (type == TS_INT8) return write_apart(type, from, count, static_cast<unsigned char*>(to) + first, step);
+  if (type != TS_FP32) return write_apart(type, from, count, static_cast<unsigned short*>(to) + first, step);
+  for (int i = 0; i < count; ++i) static_cast<float*>(to)[first + i * step] = from[i];
 }
 
 inline void read_stepped(TsGemmElement type, const void* from, long long first, long long step, int count, float* to) {
   if (step == 1) return read_line(type, from, first, count, to);
-  if (type == TS_FP32) {
-    for (int i = 0; i < count; ++i) to[i] = static_cast<const float*>(from)[first + i * step];
-    return;
-  }
-  const unsigned short* const shorts = static_cast<const unsigned short*>(from);
-  for (int i = 0; i < count; i += kLanes) {
-    unsigned short some[2 * kLanes];  // of any 4-byte type, as the compiler sees it
-    const int width = (int)min_of(kLanes, count - i);
-    for (int e = 0; e < width; ++e) some[e] = shorts[first + (i + e) * step];
-    read_line(type, some, 0, width, to + i);
-  }
+  if (type == TS_INT8) return read_apart(type, static_cast<const unsigned char*>(from) + first, step, count, to);
+  if (type != TS_FP32) return read_apart(type, static_cast<const unsigned short*>(from) + first, step, count, to);
+  for (int i = 0; i < count; ++i) to[i] = static_cast<const float*>(from)[first + i * step];
 }
 
 struct Pixel {

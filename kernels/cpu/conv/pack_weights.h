@@ -1,5 +1,6 @@
 // Packed weights: for each group and panel of the result's channels, all taps behind one another, each with the
-// image's channels as words of kPanel (of the last panel: as many vectors as it needs) neighbouring columns.
+// image's channels as words of kPanel (of the last panel: as many vectors as it needs) neighbouring columns. With
+// kOffset they are followed by -128 times the sum of each column's weights of a tap: for each panel, by tap.
 
 TS_INLINE long long image_channels(const TsConvArgs& args) {
   return kForward ? args.c : args.k;
@@ -22,8 +23,26 @@ struct PackedWeights {
   [[nodiscard]] long long panel(long long group, long long column) const {
     return (group * columns + column) * taps * words;
   }
-  [[nodiscard]] long long bytes(const TsConvArgs& args) const { return 4 * args.groups * columns * taps * words; }
+  // And -128 times its columns' sums.
+  [[nodiscard]] long long offsets(const TsConvArgs& args, long long group, long long column) const {
+    return args.groups * columns * taps * words + (group * columns + column) * taps;
+  }
+  [[nodiscard]] long long bytes(const TsConvArgs& args) const {
+    return 4 * args.groups * columns * taps * (words + (kOffset ? 1 : 0));
+  }
 };
+
+// -128 times the sums of packed columns of a tap: the columns times a row of ones. (A template, because only kernels
+// that need it have this multiplication step.)
+template <class V = Vec>
+void sum_columns(const float* packed, int width, long long words, float* to) {
+  for (int c = 0; c < width; c += kLanes) {
+    Sum sum = {};
+    for (long long w = 0; w < words; ++w)
+      sum = multiply_add((V)splat(0x01010101), (V)load(packed + w * width + c), sum);
+    store(to + c, (V)(sum * -128));
+  }
+}
 
 // Folding needs no more.
 long long workspace_size(const void* args) {
@@ -89,4 +108,19 @@ void run_pack(const void* args_pointer, long long task, void* scratch) {
     pack_turned(from, s.batch, s.channel, columns, width, args.c, to, static_cast<float*>(scratch));
   else
     pack_straight(from, s.channel, s.batch, columns, width, args.k, to);
+  if constexpr (kOffset)
+    sum_columns(to, width, packed.words,
+                static_cast<float*>(args.workspace) + packed.offsets(args, group, column) + tap * width);
+}
+
+// Those of all taps of a panel's columns.
+inline void offsets_of_panel(const TsConvArgs& args, const PackedWeights& packed, long long group, long long column,
+                             int* to) {
+  const float* from = static_cast<const float*>(args.workspace) + packed.offsets(args, group, column);
+  const int width = packed.width(column);
+  for (int c = 0; c < width; c += kLanes) {
+    IVec sum = {};
+    for (long long tap = 0; tap < packed.taps; ++tap) sum += (IVec)load(from + tap * width + c);
+    store(to + c, sum);
+  }
 }

@@ -1,15 +1,30 @@
-// Elements on their way to the words that are multiplied: floats, or pairs of bf16. Every function writes whole vectors
-// and may so write up to a vector beyond what it is asked for; callers write upwards.
+// Elements on their way to the words that are multiplied: floats, pairs of bf16 or of int16, fours of int8. Every
+// function writes whole vectors and may so write up to a vector beyond what it is asked for; callers write upwards.
 
 using Stored = StoredAs<kElement>::Type;
 
-constexpr int kPack = kInstruction == Instruction::dpbf16 ? 2 : 1;  // elements in a word
-constexpr int kRows = kAccumulators / 3;                            // a micro-tile: rows of sums
-constexpr int kPanel = 3 * kLanes;                                  // and its columns
+constexpr bool kInteger = kInstruction == Instruction::dot_int16 || kInstruction == Instruction::dot_int8;
+// vpdpbusd takes its left operand without sign: the image's elements get 128 added, and -128 sum(w) is added to the
+// sums.
+constexpr bool kOffset = kInstruction == Instruction::dot_int8;
+constexpr int kPack = kInstruction == Instruction::fma_f32 ? 1 : kInstruction == Instruction::dot_int8 ? 4 : 2;
+constexpr int kRows = kAccumulators / 3;  // a micro-tile: rows of sums
+constexpr int kPanel = 3 * kLanes;        // and its columns
 constexpr int kSumsPerTile = kRows * kPanel;
 constexpr int kChunk = kLanes * kPack;  // elements in a vector of words
 
 static_assert(kTileM % kRows == 0 && kTileN % kPanel == 0 && kTileK % kLanes == 0);
+
+// Sums are floats or integers; both lie in arrays of float.
+template <bool>
+struct SumOf {
+  using Type = Vec;
+};
+template <>
+struct SumOf<true> {
+  using Type = IVec;
+};
+using Sum = SumOf<kInteger>::Type;
 
 TS_INLINE const TsConvArgs& arguments(const void* args) {
   return *static_cast<const TsConvArgs*>(args);
@@ -59,23 +74,41 @@ TS_INLINE void zero_words(float* to, int count) {
   for (int i = 0; i < count; i += kLanes) store(to + i, Vec{});
 }
 
-TS_INLINE void words_of_chunk(const Stored* from, float* to) {
-  if constexpr (kPack == 1)
-    store(to, load_floats<kElement, kLanes>(from));
-  else
-    store(to, *reinterpret_cast<const LooseVec*>(from));
+// With 128 added to every element, where that is so and the words are the image's.
+template <bool kImage>
+TS_INLINE Vec raised(Vec x) {
+  return kImage && kOffset ? (Vec)((UVec)x ^ 0x80808080u) : x;
 }
 
-// A line of `count` elements, `step` apart, as words along it. The last word's missing half is zero.
+// Words of the image that are all zeros.
+TS_INLINE void empty_words(float* to, int count) {
+  for (int i = 0; i < count; i += kLanes) store(to + i, raised<true>(Vec{}));
+}
+
+template <bool kImage>
+TS_INLINE void words_of_chunk(const Stored* from, float* to) {
+  if constexpr (kPack == 1) {
+    store(to, load_floats<kElement, kLanes>(from));
+  } else if constexpr (kInstruction == Instruction::dot_int16) {
+    typedef short Shorts __attribute__((vector_size(4 * kLanes)));
+    using LooseBytes = typename Group<2 * kLanes>::LooseBytes;
+    store(to, (Vec) __builtin_convertvector(*reinterpret_cast<const LooseBytes*>(from), Shorts));
+  } else {
+    store(to, raised<kImage>(*reinterpret_cast<const LooseVec*>(from)));
+  }
+}
+
+// A line of `count` elements, `step` apart, as words along it. What the last word lacks is zero.
+template <bool kImage = false>
 inline void line_to_words(const Stored* from, long long step, int count, float* to) {
   int i = 0;
   if (step == 1)
-    for (; i + kChunk <= count; i += kChunk) words_of_chunk(from + i, to + i / kPack);
+    for (; i + kChunk <= count; i += kChunk) words_of_chunk<kImage>(from + i, to + i / kPack);
   for (; i < count; i += kChunk) {
     Stored rest[kChunk] = {};
     const int some = (int)min_of(kChunk, count - i);
     for (int e = 0; e < some; ++e) rest[e] = from[(i + e) * step];
-    words_of_chunk(rest, to + i / kPack);
+    words_of_chunk<kImage>(rest, to + i / kPack);
   }
 }
 
@@ -133,11 +166,11 @@ struct Run {
 template <int kVectors>
 inline void multiply_runs(const float* a, long long a_row, int a_step, const float* b, const Run* runs, int count,
                           float* sums, bool first) {
-  Vec c[kRows][kVectors];
+  Sum c[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) c[r][v] = first ? fresh_zero<Vec>() : load(sums + r * kPanel + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) c[r][v] = first ? fresh_zero<Sum>() : (Sum)load(sums + r * kPanel + v * kLanes);
   }
   for (int i = 0; i < count; ++i)
     multiply<kRows, kVectors>(c, a + (long long)runs[i].at * a_step, a_row, a_step, b + runs[i].b * kVectors * kLanes,
@@ -145,7 +178,7 @@ inline void multiply_runs(const float* a, long long a_row, int a_step, const flo
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) store(sums + r * kPanel + v * kLanes, c[r][v]);
+    for (int v = 0; v < kVectors; ++v) store(sums + r * kPanel + v * kLanes, (Vec)c[r][v]);
   }
 }
 

@@ -47,7 +47,7 @@ Result<ConvProblem> problem_of(const tilesmith_conv& call, Device device) {
   TS_TRY(check_enum("direction", call.direction, TILESMITH_CONV_BACKWARD_WEIGHT, "tilesmith_conv_direction"));
   for (const auto& [name, type] : {std::pair{"data_type", call.data_type}, std::pair{"type_out", call.type_out},
                                    std::pair{"type_bias", call.type_bias}})
-    TS_TRY(check_enum(name, type, TILESMITH_BF16, "TILESMITH_FP32, _FP16 or _BF16"));
+    TS_TRY(check_enum(name, type, TILESMITH_INT8, "TILESMITH_FP32, _FP16, _BF16, _FP8 or _INT8"));
   ConvProblem p{.direction = static_cast<ConvDirection>(call.direction),
                 .data_type = static_cast<DataType>(call.data_type),
                 .type_out = static_cast<DataType>(call.type_out),

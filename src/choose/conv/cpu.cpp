@@ -13,8 +13,11 @@
 namespace tilesmith {
 namespace {
 
-/// Groups of one channel; forward and backward data also of as many as divide a vector's lanes.
+/// Groups of one channel; forward and backward data also of as many as divide a vector's lanes. Floats hold sums of so
+/// many products of int8 whole.
 bool suits_lanes(const CpuSpec& spec, const ConvProblem& problem) {
+  constexpr std::int64_t kWholeProducts = (1 << 24) / (128 * 128);
+  if (problem.data_type == DataType::int8 && problem.c * taps_of(problem) > kWholeProducts) return false;
   if (problem.c != problem.k) return false;
   return problem.c == 1 || (problem.direction != ConvDirection::backward_weight && problem.c > 0 &&
                             spec.vector_bits / 32 % problem.c == 0);

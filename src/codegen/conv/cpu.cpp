@@ -8,18 +8,32 @@
 namespace tilesmith {
 namespace {
 
+bool multiplies(Instruction instruction, ElementType element, CpuLevel level) {
+  switch (instruction) {
+    case Instruction::fma_f32:
+      return true;
+    case Instruction::dpbf16:
+      return element == ElementType::bf16 && level >= CpuLevel::x86_64_v4_bf16;
+    case Instruction::dot_int16:
+      return element == ElementType::int8;
+    case Instruction::dot_int8:
+      return element == ElementType::int8 && level >= CpuLevel::x86_64_v4_bf16;
+    default:
+      return false;
+  }
+}
+
 /// What the fragments are written for. The rules of instances/conv/cpu.cpp refuse the rest before an instance comes
 /// here, so a failure is a defect of a rule.
 Status check_conv(const CpuConvParameters& p) {
-  const bool pairs = p.instruction == Instruction::dpbf16;
-  const bool fits = pairs ? p.element == ElementType::bf16 && p.level >= CpuLevel::x86_64_v4_bf16
-                          : p.instruction == Instruction::fma_f32;
   if (p.depthwise && p.instruction == Instruction::fma_f32) return {};
-  if (!p.depthwise && fits && p.tile_m > 0 && p.tile_m % 8 == 0 && p.tile_n > 0 && p.tile_n % 48 == 0 && p.tile_k > 0 &&
-      p.tile_k % 16 == 0)
+  if (!p.depthwise && multiplies(p.instruction, p.element, p.level) && p.tile_m > 0 && p.tile_m % 8 == 0 &&
+      p.tile_n > 0 && p.tile_n % 48 == 0 && p.tile_k > 0 && p.tile_k % 16 == 0)
     return {};
   return fail(ErrorCode::internal,
-              fmt::format("CPU convolution kernel '{}': fma, or dpbf16 of bf16, and whole micro-tiles", p.name));
+              fmt::format("CPU convolution kernel '{}': fma, dpbf16 of bf16, int16dot or vnni of int8, and whole "
+                          "micro-tiles",
+                          p.name));
 }
 
 std::string_view direction_name(ConvDirection direction) {
@@ -41,19 +55,18 @@ Result<Source> cpu_conv_source(const CpuConvParameters& p) {
   constants.integer("kTileN", p.tile_n);
   constants.integer("kTileK", p.tile_k);
   const bool wide = p.level >= CpuLevel::x86_64_v4;
-  std::vector<std::string_view> fragments = {
-      wide ? "common/vector_avx512.h" : "common/vector_avx2.h",
-      "common/vector.h",
-      "common/elements.h",
-      p.instruction == Instruction::dpbf16 ? "common/product_bf16.h" : "common/product_f32.h",
-      "common/product_vector.h",
-      "common/math.h",
-      wide ? "common/math_avx512.h" : "common/math_avx2.h",
-      "common/functions.h",
-      "gemm/activations.h",
-      "gemm/lines.h",
-      "conv/words.h",
-      "conv/epilogue.h"};
+  std::vector<std::string_view> fragments = {wide ? "common/vector_avx512.h" : "common/vector_avx2.h",
+                                             "common/vector.h",
+                                             "common/elements.h",
+                                             product_fragment(p.instruction),
+                                             "common/product_vector.h",
+                                             "common/math.h",
+                                             wide ? "common/math_avx512.h" : "common/math_avx2.h",
+                                             "common/functions.h",
+                                             "gemm/activations.h",
+                                             "gemm/lines.h",
+                                             "conv/words.h",
+                                             "conv/epilogue.h"};
   CpuTable table{.workspace = "workspace_size", .scratch = "scratch_size"};
   if (p.direction == ConvDirection::backward_weight) {
     fragments.emplace_back(p.depthwise ? "conv/depthwise_weight.h" : "conv/weight.h");

@@ -198,22 +198,6 @@ CpuConstants constants_of(const CpuGemmParameters& p) {
   return constants;
 }
 
-std::string_view product_fragment(Instruction instruction) {
-  switch (instruction) {
-    case Instruction::dpbf16:
-      return "common/product_bf16.h";
-    case Instruction::dot_int16:
-      return "common/product_int16.h";
-    case Instruction::dot_int8:
-      return "common/product_int8.h";
-    case Instruction::amx_bf16:
-    case Instruction::amx_int8:
-      return "common/product_amx.h";
-    default:
-      return "common/product_f32.h";
-  }
-}
-
 std::vector<std::string_view> fragments(const CpuGemmParameters& p) {
   const bool wide = p.level >= CpuLevel::x86_64_v4;
   if (p.form == CpuGemmForm::generic)

@@ -10,10 +10,11 @@ namespace {
 
 using ConvSubject = CpuConvSubject;
 
-constexpr DataType kConvTypes[] = {DataType::fp32, DataType::bf16, DataType::fp16};
+constexpr DataType kConvTypes[] = {DataType::fp32, DataType::bf16, DataType::fp16, DataType::fp8, DataType::int8};
 constexpr ConvDirection kConvDirections[] = {ConvDirection::forward, ConvDirection::backward_data,
                                              ConvDirection::backward_weight};
-constexpr Instruction kConvInstructions[] = {Instruction::fma_f32, Instruction::dpbf16};
+constexpr Instruction kConvInstructions[] = {Instruction::fma_f32, Instruction::dpbf16, Instruction::dot_int16,
+                                             Instruction::dot_int8};
 
 /// Rows and columns of a task, and words of a block of the sum. A task's sums (180 KiB) and its block of the image take
 /// half of a second-level cache of 512 KiB; backward weight packs a block of y as well, so its blocks are shorter.
@@ -27,6 +28,7 @@ ConvSignature conv_signature(ConvDirection direction, DataType type, bool depthw
   s.depthwise = depthwise;
   s.direction = direction;
   s.data_type = type;
+  if (type == DataType::int8) s.accumulator = DataType::int32;
   s.spatial_dims = 3;
   return s;
 }
@@ -37,13 +39,17 @@ Algorithm conv_algorithm(const ConvSignature& signature, Instruction instruction
 }
 
 constexpr Rule<ConvSubject> kConvRules[] = {
-    {"type_is_computed", "tensors are fp32, bf16 or fp16, and sums fp32",
+    {"type_is_computed",
+     "tensors are fp32, bf16, fp16, fp8 or int8, the last two forward alone; sums are fp32, of int8 int32",
      [](const ConvSubject& s) {
-       return std::ranges::find(kConvTypes, s.signature().data_type) != std::end(kConvTypes) &&
-              s.signature().accumulator == DataType::fp32;
+       const ConvSignature& g = s.signature();
+       return std::ranges::find(kConvTypes, g.data_type) != std::end(kConvTypes) &&
+              (g.direction == ConvDirection::forward || bits_of(g.data_type) > 8) &&
+              g.accumulator == (g.data_type == DataType::int8 ? DataType::int32 : DataType::fp32);
      },
      [](const ConvSubject& s) {
-       return fmt::format("type {}, sums {}", name_of(s.signature().data_type), name_of(s.signature().accumulator));
+       return fmt::format("{} of {}, sums {}", name_of(s.signature().direction), name_of(s.signature().data_type),
+                          name_of(s.signature().accumulator));
      }},
     {"sizes_are_run_time", "a kernel takes up to three dimensions, and filters, strides and groups of any size",
      [](const ConvSubject& s) {
@@ -53,20 +59,25 @@ constexpr Rule<ConvSubject> kConvRules[] = {
      [](const ConvSubject& s) {
        return fmt::format("{} spatial dimensions, depthwise {}", s.signature().spatial_dims, s.signature().depthwise);
      }},
-    {"instruction_of_level", "the level has the instruction, for this type",
+    {"instruction_of_level",
+     "the level has the instruction, for this type; depthwise makes floats of any, which hold sums of int8 whole",
      [](const ConvSubject& s) {
        const CpuGemmInstruction* facts = s.facts();
        return facts != nullptr &&
-              std::ranges::find(facts->data_types, s.signature().data_type) != facts->data_types.end();
+              (std::ranges::find(facts->data_types, s.signature().data_type) != facts->data_types.end() ||
+               (s.signature().depthwise && s.config.algorithm.instruction == Instruction::fma_f32));
      },
      [](const ConvSubject& s) {
        return fmt::format("{} on {}, type {}", name_of(s.config.algorithm.instruction), s.spec.arch.text(),
                           name_of(s.signature().data_type));
      }},
-    {"instruction_is_vector", "the templates multiply with fma or dpbf16, depthwise with fma alone: no words are pairs",
+    {"instruction_is_vector",
+     "the templates multiply with fma, dpbf16, int16dot or vnni, depthwise with fma alone: no words are of several "
+     "elements",
      [](const ConvSubject& s) {
        const Instruction instruction = s.config.algorithm.instruction;
-       return instruction == Instruction::fma_f32 || (instruction == Instruction::dpbf16 && !s.signature().depthwise);
+       return instruction == Instruction::fma_f32 ||
+              (!s.signature().depthwise && std::ranges::count(kConvInstructions, instruction) > 0);
      },
      [](const ConvSubject& s) {
        return fmt::format("{}, depthwise {}", name_of(s.config.algorithm.instruction), s.signature().depthwise);

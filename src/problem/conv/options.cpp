@@ -3,6 +3,7 @@
 
 #include "problem/clamp_option.hpp"
 #include "problem/option_table.hpp"
+#include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
 namespace {
@@ -60,9 +61,11 @@ std::vector<ProblemOption<Conv>> Line<Conv>::options() {
                           {&P::pad_d, &P::pad_h, &P::pad_w}, 0))
       .add(spatial_option("--pad-high", "Pixels of zeros behind x: [[D,]H,]W (default: --pad)", "pad_high",
                           {&P::pad_high_d, &P::pad_high_h, &P::pad_high_w}, 0))
-      .field("data_type", {"--dtype"}, "fp32, fp16 or bf16 (the default)")
+      .field("data_type", {"--dtype"}, "fp32, fp16 or bf16 (the default); forward also fp8 and int8")
       .always()
-      .field("type_out", {"--dtype-out"}, "Type of the result: --dtype (the default) or fp32")
+      .field("type_out", {"--dtype-out"},
+             "Type of the result: --dtype (the default) or fp32; of fp8 bf16 (the default), fp16 or fp32, of int8 fp32 "
+             "(the default), bf16, fp16 or int8")
       .field("type_bias", {"--dtype-bias"}, "Type of the bias: fp32, fp16 or bf16 (default: --dtype-out)")
       .field("unaligned", {"--unaligned"}, "Plan for tensors whose pixels begin at any element")
       .field("layout", {"--layout"}, "channels_last (the default, nhwc) or channels_first (nchw)");
@@ -86,8 +89,11 @@ Status Line<Conv>::complete(ConvCall& call, const GivenFields& given) {
     p.pad_high_h = p.pad_h;
     p.pad_high_w = p.pad_w;
   }
-  if (!given.has("type_out")) p.type_out = p.data_type;
-  if (!given.has("type_bias")) p.type_bias = p.type_out;
+  if (!given.has("type_out"))
+    p.type_out = p.data_type == DataType::int8  ? DataType::fp32
+                 : p.data_type == DataType::fp8 ? DataType::bf16
+                                                : p.data_type;
+  if (!given.has("type_bias")) p.type_bias = p.type_out == DataType::int8 ? DataType::fp32 : p.type_out;
   TS_TRY(check_clamp_option(given, p));
   return validate(p);
 }

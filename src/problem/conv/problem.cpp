@@ -104,7 +104,33 @@ ConvStrides dense_strides(const Tensor& t, ConvLayout layout, bool filters) {
 }
 
 TsGemmElement kernel_element(DataType type) {
-  return type == DataType::bf16 ? TS_BF16 : type == DataType::fp16 ? TS_FP16 : TS_FP32;
+  switch (type) {
+    case DataType::bf16:
+      return TS_BF16;
+    case DataType::fp16:
+      return TS_FP16;
+    case DataType::int8:
+      return TS_INT8;
+    default:
+      return TS_FP32;
+  }
+}
+
+Status check_types(const ConvProblem& p) {
+  const bool forward = p.direction == ConvDirection::forward;
+  if (!forward && bits_of(p.data_type) == 8)
+    return fail(ErrorCode::unsupported,
+                fmt::format("{} of a convolution's tensors of {}", name_of(p.direction), name_of(p.data_type)),
+                "fwd, or fp32, fp16 or bf16");
+  TS_TRY(check_type("data_type", p.data_type,
+                    {DataType::fp32, DataType::fp16, DataType::bf16, DataType::fp8, DataType::int8}));
+  if (p.data_type == DataType::int8)
+    TS_TRY(check_type("type_out", p.type_out, {DataType::int8, DataType::fp32, DataType::fp16, DataType::bf16}));
+  else if (p.data_type == DataType::fp8)
+    TS_TRY(check_type("type_out", p.type_out, {DataType::fp32, DataType::fp16, DataType::bf16}));
+  else
+    TS_TRY(check_type("type_out", p.type_out, {p.data_type, DataType::fp32}));
+  return check_type("type_bias", p.type_bias, {DataType::fp32, DataType::fp16, DataType::bf16});
 }
 
 // Kernels read the caller's operands as they lie.
@@ -121,9 +147,7 @@ static_assert(sizeof(TsConvStrides) == sizeof(ConvStrides) &&
 }  // namespace
 
 Status validate(const ConvProblem& p) {
-  TS_TRY(check_type("data_type", p.data_type, {DataType::fp32, DataType::fp16, DataType::bf16}));
-  TS_TRY(check_type("type_out", p.type_out, {p.data_type, DataType::fp32}));
-  TS_TRY(check_type("type_bias", p.type_bias, {DataType::fp32, DataType::fp16, DataType::bf16}));
+  TS_TRY(check_types(p));
   TS_TRY(check_dimension("batch", p.batch, 0));
   TS_TRY(check_dimension("groups", p.groups, 1));
   TS_TRY(check_dimension("c", p.c, 1));
@@ -142,6 +166,7 @@ ConvSignature signature_of(const ConvProblem& p) {
   ConvSignature s;
   s.direction = p.direction;
   s.data_type = p.data_type;
+  if (p.data_type == DataType::int8) s.accumulator = DataType::int32;
   s.spatial_dims = 3;
   return s;
 }

@@ -46,14 +46,19 @@ std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
   return shape;
 }
 
-/// The given array, or random numbers.
+constexpr int kLargestInteger = 100;  // of random int8
+
+/// The given array, or random numbers: whole ones of int8, which has no others.
 Result<HostArray> conv_array(const std::string& name, HostArray given, const std::vector<std::int64_t>& shape,
                              DataType type, float deviation, RandomStream stream) {
   const ElementType element = memory_type_of(type);
   if (given.data.empty()) {
     TS_ASSIGN(const std::uint64_t bytes, byte_size(ElementType::fp32, shape));
     std::vector<float> values(bytes / sizeof(float));
-    fill_normal(values, stream, deviation);
+    if (type == DataType::int8)
+      fill_integers(values, stream, -kLargestInteger, kLargestInteger);
+    else
+      fill_normal(values, stream, deviation);
     return make_array(element, shape, values);
   }
   if (without_ones(given.shape) != without_ones(shape))
@@ -118,7 +123,12 @@ Result<ConvCase> ConvCase::create(const RandomCall<Conv>& call, ConvInputs given
                                                       : p.type_out;
     const std::vector<std::int64_t> shape =
         reads_vector(op) ? std::vector{channels} : shape_of(layout, p.batch, channels, forward ? p.out() : p.in());
-    TS_ASSIGN(out.epilogue_[i], conv_array(name, std::move(given.epilogue[i]), shape, type, 1,
+    // Products of int8 are large; usual scales bring their sums back, to some dozens where the result is whole.
+    const float brought_back = small / (kLargestInteger * kLargestInteger / 3.0F);
+    const float deviation = p.data_type != DataType::int8 || op != EpilogueOp::scale_n ? 1
+                            : p.type_out == DataType::int8                             ? 30 * brought_back
+                                                                                       : brought_back;
+    TS_ASSIGN(out.epilogue_[i], conv_array(name, std::move(given.epilogue[i]), shape, type, deviation,
                                            {seed, kConvEpilogue + static_cast<std::uint64_t>(i)}));
   }
   return out;

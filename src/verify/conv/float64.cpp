@@ -35,7 +35,7 @@ Value64 after_step(const ConvTensors& t, const ConvStep& step, const Value64& v,
 
 /// kProductRows rows by kConvColumns columns of a group's result.
 void compute(const ConvTensors& t, std::int64_t group, std::int64_t first_row, std::int64_t first_column,
-             Float64Conv& result) {
+             double accumulator_roundoff, Float64Conv& result) {
   const std::int64_t rows = std::min(kProductRows, t.rows() - first_row);
   const std::int64_t columns = std::min(kConvColumns, t.columns() - first_column), width = padded_columns(columns);
   std::vector<double> sums(static_cast<std::size_t>(kProductRows * width)), sizes = sums;
@@ -56,11 +56,11 @@ void compute(const ConvTensors& t, std::int64_t group, std::int64_t first_row, s
     multiply_add64(left.data(), kConvDepth, right.data(), sums.data(), depth, width);
     multiply_add64(left_size.data(), kConvDepth, right_size.data(), sizes.data(), depth, width);
   }
-  const double factor = product_working_factor(t.depth(), kFp32Roundoff);
+  const double factor = product_working_factor(t.depth(), accumulator_roundoff);
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t c = 0; c < columns; ++c) {
       const auto from = static_cast<std::size_t>(r * width + c);
-      Value64 v{sums[from], factor * sizes[from], sizes[from]};
+      Value64 v = rounded({sums[from], factor * sizes[from], sizes[from]});
       for (const ConvStep& step : t.epilogue) v = after_step(t, step, v, group, first_row + r, first_column + c);
       const std::size_t at = t.place(group, first_row + r, first_column + c);
       result.values[at] = v.x;
@@ -71,7 +71,7 @@ void compute(const ConvTensors& t, std::int64_t group, std::int64_t first_row, s
 
 }  // namespace
 
-Result<Float64Conv> float64_conv(const ConvTensors& t, unsigned threads) {
+Result<Float64Conv> float64_conv(const ConvTensors& t, double accumulator_roundoff, unsigned threads) {
   Float64Conv result;
   try {
     result.values.resize(t.elements());
@@ -85,7 +85,7 @@ Result<Float64Conv> float64_conv(const ConvTensors& t, unsigned threads) {
   parallel_for(static_cast<std::size_t>(t.groups * row_blocks * column_blocks), threads, [&](std::size_t task) {
     const auto number = static_cast<std::int64_t>(task);
     compute(t, number / column_blocks / row_blocks, number / column_blocks % row_blocks * kProductRows,
-            number % column_blocks * kConvColumns, result);
+            number % column_blocks * kConvColumns, accumulator_roundoff, result);
   });
   return result;
 }

@@ -15,7 +15,9 @@ struct Float64Conv {
   std::vector<float> magnitude;  ///< of each element: the sum of its terms' absolute values
 };
 
-/// threads = 0: as many as the machine has. The result does not depend on it.
-[[nodiscard]] Result<Float64Conv> float64_conv(const ConvTensors& tensors, unsigned threads = 0);
+/// `accumulator_roundoff` is that of sums: gemm_tolerance's. threads = 0: as many as the machine has. The result does
+/// not depend on it.
+[[nodiscard]] Result<Float64Conv> float64_conv(const ConvTensors& tensors, double accumulator_roundoff,
+                                               unsigned threads = 0);
 
 }  // namespace tilesmith

@@ -11,14 +11,20 @@ namespace {
 
 // A relu or a limit makes zeros of half of a normally distributed result.
 constexpr double kTrustedZerosOfReluInConv = 0.9;
+// Beyond the type's range one value is as right as another.
+constexpr double kTrustedSaturatedInConv = 0.9;
 
 }  // namespace
 
 Result<ConvReference> ConvReference::make(ConvTensors tensors, ElementType output_type, unsigned threads) {
   const ElementType input = tensors.direction == ConvDirection::forward ? tensors.x.type : tensors.y.type;
-  TS_ASSIGN(const GemmTolerance tolerance, gemm_tolerance(input, output_type));
+  TS_ASSIGN(GemmTolerance tolerance, gemm_tolerance(input, output_type));
+  // Tensor cores round a sum of 8-bit floats once in so many terms, and sums of taps and channels are long.
+  constexpr double kTermsOfRounding = 32;
+  if (input == ElementType::fp8e4m3 && output_type == ElementType::fp32)
+    tolerance.norm_wise *= std::max(1.0, static_cast<double>(tensors.depth()) / kTermsOfRounding);
   ConvReference reference(std::move(tensors), output_type, tolerance);
-  TS_ASSIGN(reference.float64_, float64_conv(reference.tensors_, threads));
+  TS_ASSIGN(reference.float64_, float64_conv(reference.tensors_, tolerance.accumulator_roundoff, threads));
   return reference;
 }
 
@@ -26,16 +32,22 @@ std::vector<ReferenceTensor> ConvReference::tensors() const {
   return {{.name = "out", .type = output_type_, .values = float64_.values}};
 }
 
+double ConvReference::wanted(std::size_t at) const {
+  const double want = float64_.values[at];
+  return output_type_ == ElementType::int8 ? std::clamp(want, -128.0, 127.0) : want;
+}
+
 double ConvReference::limit_of(std::size_t at) const {
   const double bound = float64_.bound[at];
+  if (output_type_ == ElementType::int8) return 0.5 + bound;
   return unit_roundoff(output_type_) * (std::abs(float64_.values[at]) + bound) + bound +
          smallest_subnormal(output_type_);
 }
 
 bool ConvReference::check_guards(const OutputValues& output, Verdict& verdict) const {
-  std::size_t zeros = 0, wanted_zeros = 0, stray_zeros = 0, with_terms = 0;
+  std::size_t zeros = 0, wanted_zeros = 0, stray_zeros = 0, saturated = 0, with_terms = 0;
   for (std::size_t at = 0; at < output.values.size(); ++at) {
-    const double want = float64_.values[at], got = output.values[at];
+    const double want = wanted(at), got = output.values[at];
     if (!std::isfinite(want) || !std::isfinite(round_to(output_type_, want))) {
       mistrusts(verdict, fmt::format("the reference{} is {}: the inputs hold values that are not finite, or too large "
                                      "for the result",
@@ -55,7 +67,8 @@ bool ConvReference::check_guards(const OutputValues& output, Verdict& verdict) c
     }
     ++with_terms;
     zeros += got == 0;
-    wanted_zeros += want == 0;
+    wanted_zeros += output_type_ == ElementType::int8 ? std::abs(want) < 0.5 : want == 0;
+    saturated += want != float64_.values[at];
     stray_zeros += got == 0 && std::abs(want) > limit_of(at);
   }
   const auto all = static_cast<double>(with_terms);
@@ -69,6 +82,9 @@ bool ConvReference::check_guards(const OutputValues& output, Verdict& verdict) c
   });
   if (static_cast<double>(wanted_zeros) > (cuts ? kTrustedZerosOfReluInConv : kTrustedZeros) * all)
     mistrusts(verdict, fmt::format("{} of {} elements of the reference are zero", wanted_zeros, with_terms));
+  if (static_cast<double>(saturated) > kTrustedSaturatedInConv * all)
+    mistrusts(verdict,
+              fmt::format("{} of {} elements are beyond the range of the result's type", saturated, with_terms));
   return true;
 }
 
@@ -76,7 +92,7 @@ bool ConvReference::check_bounds(const OutputValues& output, Verdict& verdict) c
   double worst_share = 1, errors = 0, norms = 0;
   const double depth = std::sqrt(static_cast<double>(std::max<std::int64_t>(1, tensors_.depth())));
   for (std::size_t at = 0; at < output.values.size(); ++at) {
-    const double x = output.values[at], y = float64_.values[at], error = std::abs(x - y), limit = limit_of(at);
+    const double x = output.values[at], y = wanted(at), error = std::abs(x - y), limit = limit_of(at);
     const double spread = static_cast<double>(float64_.magnitude[at]) / depth;
     const double beyond = std::max(0.0, error - smallest_subnormal(output_type_));
     errors += beyond * beyond;
@@ -88,7 +104,8 @@ bool ConvReference::check_bounds(const OutputValues& output, Verdict& verdict) c
                       position(output.name, at), x, y, error, limit));
   }
   if (verdict.outcome == Outcome::fail) return false;
-  if (!(errors > tolerance_.norm_wise * norms)) return true;
+  // Of whole numbers the bound of each says all.
+  if (output_type_ == ElementType::int8 || !(errors > tolerance_.norm_wise * norms)) return true;
   return fails(verdict, Check::norm_wise,
                fmt::format("{} is off by {:.3g} of its squared norm, at most {:.3g}", output.name, errors / norms,
                            tolerance_.norm_wise));

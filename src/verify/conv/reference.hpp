@@ -29,6 +29,8 @@ class ConvReference final : public Reference {
   ConvReference(ConvTensors tensors, ElementType output_type, const GemmTolerance& tolerance)
       : tensors_(std::move(tensors)), output_type_(output_type), tolerance_(tolerance) {}
 
+  /// The result that is right: of int8 the nearest that the type has.
+  [[nodiscard]] double wanted(std::size_t element) const;
   [[nodiscard]] double limit_of(std::size_t element) const;
 
   ConvTensors tensors_;

@@ -18,9 +18,17 @@ namespace tilesmith {
 namespace {
 
 constexpr std::int64_t kLongestOfWindows = std::int64_t{1} << 30;  // kernels count places and tiles in 32 bits
-constexpr std::uint32_t kStepOfWindow = 64;                        // channels
-constexpr std::uint64_t kWindowElement = 2;                        // bytes
-constexpr TensorMapFormat kOperandFormat{.element = TensorMapElement::u16};
+
+std::int64_t element_bytes(const ConvProblem& p) {
+  return bits_of(p.data_type) / 8;
+}
+/// Elements of 128 bytes: channels, in backward weight pixels.
+std::uint32_t step_of_window(const ConvProblem& p) {
+  return static_cast<std::uint32_t>(128 / element_bytes(p));
+}
+TensorMapFormat operand_format(const ConvProblem& p) {
+  return {.element = element_bytes(p) == 1 ? TensorMapElement::u8 : TensorMapElement::u16};
+}
 
 GemmProblem product_of(const ConvProblem& p) {
   const CudaGemmShape shape = cuda_window_shape(p);
@@ -96,7 +104,7 @@ Result<std::unique_ptr<ConvPlan>> CudaWindowPlan::make(const ConvProblem& p, Pla
   for (const auto& [what, size] :
        {std::pair{"rows of the product", shape.m}, std::pair{"columns of the product", shape.n},
         std::pair{"terms of a sum", shape.k}, std::pair{"parts of tiles", work.items},
-        std::pair{"steps of all tiles", config.algorithm.stream_k ? work.items * (shape.k / kStepOfWindow) : 0}})
+        std::pair{"steps of all tiles", config.algorithm.stream_k ? work.items * (shape.k / step_of_window(p)) : 0}})
     if (size > kLongestOfWindows)
       return fail(ErrorCode::unsupported, fmt::format("{} {} are beyond a CUDA kernel's launch", size, what),
                   fmt::format("at most {}", kLongestOfWindows));
@@ -126,7 +134,7 @@ Status CudaWindowPlan::encode_image(const void* data, const ConvStrides& s, std:
   const std::int64_t all_channels = p.groups * group_channels;
   std::vector<Im2colDimension> image;  // inner to outer
   // The stride of an only pixel is not the caller's: any valid one will do.
-  std::uint64_t step = bytes((all_channels + 7) / 8 * 8);
+  std::uint64_t step = (bytes(all_channels) + 15) / 16 * 16;
   for (std::size_t d = 3; d-- > static_cast<std::size_t>(3 - spatial_dims_);) {
     const CudaConvWindow& w = windows[d];
     if (w.pixels > 1) step = bytes(s.spatial[d]);
@@ -145,7 +153,7 @@ Status CudaWindowPlan::encode_filters(const void* data, const ConvStrides& s, co
                                       std::uint32_t channels, std::uint32_t filters, TsCudaTensorMap& map) const {
   const ConvProblem& p = problem();
   // Taps are evenly apart; the stride of an only one is not the caller's.
-  std::int64_t tap = (p.c + 7) / 8 * 8;
+  std::int64_t tap = (p.c + 15) / 16 * 16;
   for (std::size_t d = 0; d < 3; ++d)
     if (p.filter()[d] > 1) tap = s.spatial[d];
   const auto extent = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
@@ -172,20 +180,20 @@ std::uint32_t CudaWindowPlan::channels_of_slab() const {
 Status CudaWindowPlan::encode_forward(const ConvArguments& a, const GemmArguments& results,
                                       TsCudaGemmMaps& maps) const {
   const ConvProblem& p = problem();
-  TS_TRY(encode_image(a.x, a.x_strides, p.c, cuda_conv_windows(p), kOperandFormat, kStepOfWindow, algorithm_.tile[0],
-                      maps.a));
-  TS_TRY(encode_filters(a.w, a.w_strides, kOperandFormat, kStepOfWindow, algorithm_.tile[1], maps.b));
+  TS_TRY(encode_image(a.x, a.x_strides, p.c, cuda_conv_windows(p), operand_format(p), step_of_window(p),
+                      algorithm_.tile[0], maps.a));
+  TS_TRY(encode_filters(a.w, a.w_strides, operand_format(p), step_of_window(p), algorithm_.tile[1], maps.b));
   return encode_result_maps(steps_.context(), product_, facts_, algorithm_, results, maps);
 }
 
 Status CudaWindowPlan::encode_phases(const ConvArguments& a, const GemmArguments& results,
                                      TsCudaConvPhaseMaps& maps) const {
   const ConvProblem& p = problem();
-  TS_TRY(encode_filters(a.w, a.w_strides, kOperandFormat, kStepOfWindow, kStepOfWindow, maps.b));
+  TS_TRY(encode_filters(a.w, a.w_strides, operand_format(p), step_of_window(p), step_of_window(p), maps.b));
   if (facts_.copied_tensor) TS_TRY(encode_result_maps(steps_.context(), product_, facts_, algorithm_, results, maps));
   for (std::size_t i = 0; i < phases_.size(); ++i) {
     const CudaConvPhase& phase = phases_[i];
-    TS_TRY(encode_image(a.y, a.y_strides, p.k, phase.windows, kOperandFormat, kStepOfWindow, algorithm_.tile[0],
+    TS_TRY(encode_image(a.y, a.y_strides, p.k, phase.windows, operand_format(p), step_of_window(p), algorithm_.tile[0],
                         maps.image[i]));
     // The phase's pixels of x, as an image of their own.
     ConvStrides strides = a.x_strides;
@@ -206,14 +214,14 @@ Status CudaWindowPlan::encode_phases(const ConvArguments& a, const GemmArguments
 Status CudaWindowPlan::encode_weight(const ConvArguments& a, TsCudaGemmMaps& maps) const {
   const ConvProblem& p = problem();
   const GemmOperand y = gemm_arguments(p, a).a;
-  const auto bytes = [](std::int64_t elements) { return static_cast<std::uint64_t>(elements) * kWindowElement; };
+  const auto bytes = [&](std::int64_t elements) { return static_cast<std::uint64_t>(elements * element_bytes(p)); };
   const TensorMapDimension channels_of_y[] = {
-      {static_cast<std::uint64_t>(p.k), 0, kStepOfWindow},
-      {static_cast<std::uint64_t>(pixels_of_y(p)), bytes(y.leading), kStepOfWindow},
+      {static_cast<std::uint64_t>(p.k), 0, step_of_window(p)},
+      {static_cast<std::uint64_t>(pixels_of_y(p)), bytes(y.leading), step_of_window(p)},
       {static_cast<std::uint64_t>(p.groups), p.groups > 1 ? bytes(y.batch) : std::uint64_t{16}, 1}};
-  TS_TRY(encode_tensor_map(steps_.context(), kOperandFormat, a.y, channels_of_y, maps.a));
-  TS_TRY(
-      encode_image(a.x, a.x_strides, p.c, cuda_conv_windows(p), kOperandFormat, kStepOfWindow, kStepOfWindow, maps.b));
+  TS_TRY(encode_tensor_map(steps_.context(), operand_format(p), a.y, channels_of_y, maps.a));
+  TS_TRY(encode_image(a.x, a.x_strides, p.c, cuda_conv_windows(p), operand_format(p), step_of_window(p),
+                      step_of_window(p), maps.b));
   return encode_filters(a.out, a.w_strides, format_of_slab(), channels_of_slab(),
                         static_cast<std::uint32_t>(facts_.box_rows), maps.d);
 }
@@ -249,7 +257,7 @@ Status CudaWindowPlan::run(const ConvArguments& a, const RunOptions& options) co
       case ConvDirection::backward_weight: {
         TsCudaGemmMaps maps{};
         TS_TRY(encode_weight(a, maps));
-        const int blocks = number(product_.n / taps_of(p) / kStepOfWindow);
+        const int blocks = number(product_.n / taps_of(p) / step_of_window(p));
         return send(maps, TsCudaConvWeightArgs{arguments, window_of(p), blocks});
       }
       case ConvDirection::forward:

@@ -13,11 +13,22 @@ namespace {
 using OfConv = CudaConvSubject;
 
 constexpr std::array kCudaConvTypes{DataType::fp32, DataType::bf16, DataType::fp16};
+constexpr std::array kNarrowConvTypes{DataType::fp8, DataType::int8};  // forward alone
 constexpr std::array kCudaConvDirections{ConvDirection::forward, ConvDirection::backward_data,
                                          ConvDirection::backward_weight};
 
 bool is_conv_type(DataType type) {
   return std::ranges::find(kCudaConvTypes, type) != kCudaConvTypes.end();
+}
+
+bool is_narrow(const ConvSignature& s) {
+  return s.direction == ConvDirection::forward && std::ranges::count(kNarrowConvTypes, s.data_type) > 0;
+}
+
+bool result_is_carried(const ConvSignature& s) {
+  if (s.data_type == DataType::int8 && s.type_out == DataType::int8) return true;
+  if (is_narrow(s)) return is_conv_type(s.type_out);
+  return s.type_out == s.data_type || s.type_out == DataType::fp32;
 }
 
 /// The first operation that no epilogue of a convolution has; `none` if there is none.
@@ -35,6 +46,7 @@ bool nothing_else(const ConvSignature& s) {
   rest.direction = ConvSignature{}.direction;
   rest.data_type = rest.type_out = rest.type_bias = ConvSignature{}.data_type;
   rest.epilogue_ops = {};
+  rest.accumulator = ConvSignature{}.accumulator;
   rest.depthwise = false;
   rest.spatial_dims = ConvSignature{}.spatial_dims;
   return rest == ConvSignature{};
@@ -42,12 +54,14 @@ bool nothing_else(const ConvSignature& s) {
 
 constexpr CudaConvRule kCommonRules[] = {
     {"signature_is_carried",
-     "tensors are fp32, bf16 or fp16, sums fp32, results of the tensors' type or fp32; up to three dimensions",
+     "tensors are fp32, bf16 or fp16, forward also fp8 and int8; sums fp32, of int8 int32; results of the tensors' "
+     "type "
+     "or fp32, of 8 bits fp32, bf16 or fp16, of int8 also int8; up to three dimensions",
      [](const OfConv& s) {
        const ConvSignature& g = s.signature();
-       return s.config.origin == Origin::own && nothing_else(g) && is_conv_type(g.data_type) &&
-              (g.type_out == g.data_type || g.type_out == DataType::fp32) && is_conv_type(g.type_bias) &&
-              g.spatial_dims >= 1 && g.spatial_dims <= 3;
+       return s.config.origin == Origin::own && nothing_else(g) && (is_conv_type(g.data_type) || is_narrow(g)) &&
+              g.accumulator == (g.data_type == DataType::int8 ? DataType::int32 : DataType::fp32) &&
+              result_is_carried(g) && is_conv_type(g.type_bias) && g.spatial_dims >= 1 && g.spatial_dims <= 3;
      },
      [](const OfConv& s) {
        return fmt::format("{} to {}, bias {}, {} dimensions", name_of(s.signature().data_type),
@@ -136,22 +150,32 @@ void walk_cuda_conv(const CudaSpec& spec, const ConvSignature& signature, const 
 }
 
 void listed_cuda_conv_signatures(const CudaSpec& spec, const std::function<bool(const ConvSignature&)>& sink) {
+  const auto list = [&](ConvDirection direction, DataType type, DataType out) {
+    for (const GemmEpilogue& epilogue : spec.conv.epilogues)
+      for (const int dims : {3, 2, 1})
+        for (const bool depthwise : {false, true}) {
+          if (depthwise && dims != 3) continue;
+          ConvSignature s;
+          s.depthwise = depthwise;
+          s.direction = direction;
+          s.data_type = type;
+          if (type == DataType::int8) s.accumulator = DataType::int32;
+          s.spatial_dims = static_cast<std::uint8_t>(dims);
+          s.type_out = out;
+          s.type_bias = out == DataType::int8 ? DataType::fp32 : out;
+          s.epilogue_ops = epilogue;
+          if (uncarried_of_conv(s) == EpilogueOp::none && !sink(s)) return false;
+        }
+    return true;
+  };
   for (const ConvDirection direction : kCudaConvDirections)
-    for (const DataType type : kCudaConvTypes)
-      for (const bool wide : {false, true})
-        for (const GemmEpilogue& epilogue : spec.conv.epilogues)
-          for (const int dims : {3, 2, 1})
-            for (const bool depthwise : {false, true}) {
-              if ((wide && type == DataType::fp32) || (depthwise && dims != 3)) continue;
-              ConvSignature s;
-              s.depthwise = depthwise;
-              s.direction = direction;
-              s.data_type = type;
-              s.spatial_dims = static_cast<std::uint8_t>(dims);
-              s.type_out = s.type_bias = wide ? DataType::fp32 : type;
-              s.epilogue_ops = epilogue;
-              if (uncarried_of_conv(s) == EpilogueOp::none && !sink(s)) return;
-            }
+    for (const DataType type : kCudaConvTypes) {
+      if (!list(direction, type, type)) return;
+      if (type != DataType::fp32 && !list(direction, type, DataType::fp32)) return;
+    }
+  for (const DataType type : kNarrowConvTypes)
+    for (const DataType out : {DataType::bf16, DataType::fp32, DataType::int8})
+      if ((out != DataType::int8 || type == out) && !list(ConvDirection::forward, type, out)) return;
 }
 
 void enumerate_cuda_conv(const CudaSpec& spec, ConfigSink sink) {

@@ -28,6 +28,11 @@ CudaConvResources window_resources(const KernelConfig& config) {
           .part_bytes = gemm.part_bytes};
 }
 
+/// Elements of 128 bytes, which are a step.
+int step_elements(const ConvSignature& s) {
+  return 1024 / std::max(bits_of(s.data_type), 1);
+}
+
 const CudaGemmRule* refusal_of_product(const CudaConvSubject& s) {
   const KernelConfig gemm = gemm_of_window(s.config);
   return first_refusal(cuda_gemm_rules(), CudaGemmSubject{gemm, s.spec});
@@ -41,7 +46,8 @@ std::vector<Algorithm> window_algorithms(const ConvSignature& s, const CudaGemmT
   if (row.splits > 1 && s.direction != ConvDirection::forward) return out;
   Algorithm a{.pipeline = Pipeline::warp_specialized,
               .instruction = Instruction::wgmma,
-              .tile = {static_cast<std::uint16_t>(row.tile_m), static_cast<std::uint16_t>(row.tile_n), 64},
+              .tile = {static_cast<std::uint16_t>(row.tile_m), static_cast<std::uint16_t>(row.tile_n),
+                       static_cast<std::uint16_t>(step_elements(s))},
               .block_per_cu = static_cast<std::int16_t>(row.blocks_per_sm),
               .split_k = row.splits > 1,
               .stream_k = row.stream_k,
@@ -49,7 +55,8 @@ std::vector<Algorithm> window_algorithms(const ConvSignature& s, const CudaGemmT
   for (std::size_t i = 0; i < row.wave.size(); ++i) a.wave[i] = static_cast<std::uint16_t>(row.wave[i]);
   for (const int written : {16 / out_bytes, 2, 1}) {
     if (written != 16 / out_bytes && s.direction != ConvDirection::forward) continue;
-    a.vector = {8, 8, static_cast<std::uint8_t>(written)};
+    const auto read = static_cast<std::uint8_t>(step_elements(s) / 8);
+    a.vector = {read, read, static_cast<std::uint8_t>(written)};
     // As many stages as fit.
     for (a.stages = kMostWindowStages; a.stages > 2; --a.stages) {
       const KernelConfig config{.arch = {}, .signature = s, .algorithm = a};
@@ -62,21 +69,25 @@ std::vector<Algorithm> window_algorithms(const ConvSignature& s, const CudaGemmT
 }
 
 constexpr CudaConvRule kWindowRules[] = {
-    {"window_is_carried", "16-bit tensors, with the image's dimensions fixed",
-     [](const CudaConvSubject& s) { return bits_of(s.signature().data_type) == 16 && !s.signature().depthwise; },
+    {"window_is_carried", "tensors of 16 bits, forward also of 8, with the image's dimensions fixed",
+     [](const CudaConvSubject& s) {
+       const ConvSignature& g = s.signature();
+       const int bits = bits_of(g.data_type);
+       return (bits == 16 || (bits == 8 && g.direction == ConvDirection::forward)) && !g.depthwise;
+     },
      [](const CudaConvSubject& s) {
        return fmt::format("{}, {} dimensions, depthwise {}", name_of(s.signature().data_type),
                           s.signature().spatial_dims, s.signature().depthwise);
      }},
     {"copies_are_whole",
-     "a step is 64 channels of one tap, or 64 pixels and blocks of 64 channels, copied by one block for itself, and "
-     "tiles lie as they are",
+     "a step is 128 bytes of channels of one tap, or 64 pixels and blocks of 64 channels, copied by one block for "
+     "itself, and tiles lie as they are",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
        const bool blocks =
            s.signature().direction != ConvDirection::backward_weight || (a.tile[0] % 64 == 0 && a.tile[1] % 64 == 0);
-       return a.tile[2] == 64 && blocks && a.cluster[0] == 1 && a.cluster[1] == 1 && !a.transpose_c &&
-              !a.split_k_atomic;
+       return a.tile[2] == step_elements(s.signature()) && blocks && a.cluster[0] == 1 && a.cluster[1] == 1 &&
+              !a.transpose_c && !a.split_k_atomic;
      },
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
@@ -123,6 +134,7 @@ KernelConfig gemm_of_window(const KernelConfig& conv) {
   GemmSignature g;
   g.a = g.b = s.data_type;
   g.c = g.aux = s.type_out;
+  g.accumulator = s.accumulator;
   g.bias = s.type_bias;
   g.layout_a = s.direction == ConvDirection::backward_weight ? MatrixOrder::column : MatrixOrder::row;
   g.layout_b = s.direction == ConvDirection::forward ? MatrixOrder::column : MatrixOrder::row;

@@ -105,7 +105,9 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   };
   const KernelConfig gather = listed_conv(Pipeline::mma_sm80), window = listed_conv(Pipeline::warp_specialized),
                      depthwise = listed_conv(Pipeline::depthwise);
-  expect("signature_is_carried", gather, [](S& s, A&) { s.data_type = DataType::fp8; });
+  expect("signature_is_carried", gather, [](S& s, A&) { s.data_type = DataType::bf8; });
+  expect("signature_is_carried", gather, [](S& s, A&) { s.data_type = DataType::int8; });  // of float sums
+  expect("signature_is_carried", gather, [](S& s, A&) { s.type_out = DataType::int8; });
   expect("signature_is_carried", gather, [](S& s, A&) { s.spatial_dims = 4; });
   expect("signature_is_carried", window, [](S& s, A&) { s.two_stage = true; });
   expect("epilogue_is_carried", gather, [](S& s, A&) { s.epilogue_ops = {EpilogueOp::amax}; });

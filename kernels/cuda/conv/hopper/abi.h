@@ -4,7 +4,7 @@
 //   a  is the image: a row is a place of the window, its k the taps and channels; maps.a is an im2col map
 //   b  is the filters
 //   d  is the result, whose pixels are evenly apart: m of them, d_stride apart
-// with batch = groups, and k = 64 * taps * blocks of 64 channels, block by block and tap by tap in each. Backward data
+// with batch = groups, and k = 64 * taps * blocks of 64 channels (of 8 bits 128), block by block and tap by tap in each. Backward data
 // has a product for each phase (conv/phases.cuh). In backward weight
 //   a  is y: a row is a channel, its k the pixels; maps.a is GEMM's of a column-major a
 //   b  is the image: a column is a tap and a channel, 64 * blocks of them to a tap; maps.b is an im2col map

@@ -1,16 +1,16 @@
 // Convolution for Hopper (sm_90a), forward: GEMM's warp-specialised kernel, fed by im2col copies. It multiplies places of
 // the window by channels of the result, over taps and channels.
 //
-// Configuration, defined in namespace ts::cfg before this file is included: that of gemm/hopper/gemm.cuh for bf16 or
-// f16, with a row-major a, a column-major b, kCopyRows = kTileM, no clusters, groups, stream-K, transposed tiles,
+// Configuration, defined in namespace ts::cfg before this file is included: that of gemm/hopper/gemm.cuh for bf16, f16,
+// e4m3 or s8, with a row-major a, a column-major b, kCopyRows = kTileM, no clusters, groups, stream-K, transposed tiles,
 // promotion or mm_plus_mm; and
 //   kSpatial                  coordinates of the image, 1 to 3
 //
 // Launch: that of gemm/hopper/gemm.cuh, for the product that abi.h describes. Tensor maps:
-//   a  im2col map of the image, channels and pixels of it: kTileM places by 64 channels, 128-byte swizzle
-//   b  {channels of x, taps, channels of y, groups} of the filters, box {64, 1, kTileN, 1}
+//   a  im2col map of the image, channels and pixels of it: kTileM places by kTileK channels, 128-byte swizzle
+//   b  {channels of x, taps, channels of y, groups} of the filters, box {kTileK, 1, kTileN, 1}
 //   c, d  as GEMM's
-// With more than one group, the channels of the image's groups are whole blocks of 64: what a block has beyond a group
+// With more than one group, the channels of the image's groups are whole blocks of kTileK: what a block has beyond a group
 // would be the next one's.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The producer thread of the Hopper convolution: a step is one tap and a block of 64 channels. Of the image the copy
+// The producer thread of the Hopper convolution: a step is one tap and a block of 128 bytes of channels. Of the image the copy
 // engine brings the pixel that the tap meets from each of the tile's places, in whatever image it is, and zeros where
 // that is outside (im2col); of the filters the tap's channels.
 #pragma once
@@ -11,8 +11,8 @@ namespace ts::conv {
 
 using namespace ts::gemm;
 
-static_assert(kElementBytes == 2 && !kMnMajorA && !kMnMajorB && kCluster == 1,
-              "16-bit images with channels last, without clusters");
+static_assert(kElementBytes <= 2 && !kMnMajorA && !kMnMajorB && kCluster == 1,
+              "images of 8 or 16 bits with channels last, without clusters");
 
 struct WindowProducer : Producer {
   const TsCudaConvWindow& window;

@@ -176,7 +176,7 @@ struct Conv {
         operands.load(args, place);
         float v[kColumns / 2];
 #pragma unroll
-        for (int e = 0; e < kColumns / 2; ++e) v[e] = sums[i][c / 2 + e];
+        for (int e = 0; e < kColumns / 2; ++e) v[e] = static_cast<float>(sums[i][c / 2 + e]);
         operands.apply(args, place, v, {});
         store_channels<kColumns>(args, out_strides(), place, v);
       }
@@ -203,7 +203,8 @@ struct Conv {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           const int row = warp_row() + 16 * i + 8 * r + lane / 4;
-          const auto pair = pack_pair<cfg::kTypeD>(sums[i][4 * j + 2 * r], sums[i][4 * j + 2 * r + 1]);
+          const auto pair = pack_pair<cfg::kTypeD>(static_cast<float>(sums[i][4 * j + 2 * r]),
+                                                   static_cast<float>(sums[i][4 * j + 2 * r + 1]));
           store_pair<cfg::kTypeD, cfg::kPairs>(base + (row * s.batch + at[0]) * kBytes, pair,
                                                row < limit ? end - column : 0, (at[1] - at[0]) * kBytes);
         }

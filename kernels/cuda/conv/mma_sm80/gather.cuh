@@ -105,14 +105,17 @@ struct Gather {
           else
             bits[e] = there ? load_bits<kElementBytes>(from) : 0;
         }
-        if constexpr (kElementBytes == 2) {
+        if constexpr (kElementBytes <= 2) {
 #pragma unroll
           for (int e = 0; e < kTogether; ++e) {
             const int k = team() * kItems + i + e;
             const u32 place = to + (Layout::kTransposed ? k : along()) * Layout::kPitch +
                               (Layout::kTransposed ? along() : k) * kElementBytes;
-            asm volatile("{ .reg .b16 x; cvt.u16.u32 x, %1; st.shared.b16 [%0], x; }" ::"r"(place), "r"(bits[e])
-                         : "memory");
+            if constexpr (kElementBytes == 1)
+              asm volatile("st.shared.b8 [%0], %1;" ::"r"(place), "r"(bits[e]) : "memory");
+            else
+              asm volatile("{ .reg .b16 x; cvt.u16.u32 x, %1; st.shared.b16 [%0], x; }" ::"r"(place), "r"(bits[e])
+                           : "memory");
           }
         }
       }

@@ -17,19 +17,20 @@ Array = TypeVar("Array")  #: torch.Tensor or numpy.ndarray
 
 _servers = Servers("conv", "conv")
 _bias_servers = Servers("conv", "bias_gradient")
+_scale_servers = Servers("conv", "joined_scales")
 
 
-def _serve(function: str, options: CallOptions, form: str, a: Any, b: Any, shape: tuple[int, ...], g: Geometry, *, bias: Any = None,
-           residual: Any = None, out: Any = None, out_dtype: Any = None, activation: Optional[str] = None) -> Any:  # fmt: skip
+def _serve(function: str, options: CallOptions, form: str, a: Any, b: Any, shape: tuple[int, ...], g: Geometry, *, scale: Any = None,
+           bias: Any = None, residual: Any = None, out: Any = None, out_dtype: Any = None, activation: Optional[str] = None) -> Any:  # fmt: skip
     """By the library of the first tensor: `form`, a key of FORMS, of a and b; `shape` is the result's."""
     serve = _servers.by_type.get(type(a)) or _servers.find("x" if form in ("conv", "transposed") else "dy", a)
     if options:
         serve = under(function, options, _servers, serve)
-    return serve(form, a, b, bias, residual, out, shape, g, out_dtype, activation)
+    return serve(form, a, b, scale, bias, residual, out, shape, g, out_dtype, activation)
 
 
 def _forward(count: int, x: Any, w: Any, bias: Any, stride: Sizes, padding: Padding, dilation: Sizes, groups: int,
-             activation: Optional[str], residual: Any, out: Any, out_dtype: Any, options: CallOptions) -> Any:  # fmt: skip
+             activation: Optional[str], residual: Any, scale_x: Any, scale_w: Any, out: Any, out_dtype: Any, options: CallOptions) -> Any:  # fmt: skip
     x_shape, w_shape = shape_of("x", x, count), shape_of("w", w, count)
     g = geometry_of(stride, padding, dilation, groups, w_shape[2:])
     check_groups(g.groups, x_shape[1], w_shape, "x")
@@ -37,8 +38,12 @@ def _forward(count: int, x: Any, w: Any, bias: Any, stride: Sizes, padding: Padd
     if min(shape[2:]) < 1:
         raise InvalidArgument(f"x has the shape {x_shape}, w {w_shape}: the result would have the shape {shape}",
                               "a smaller filter or dilation, or more padding")  # fmt: skip
-    return _serve(f"conv{count}d", options, "conv", x, w, shape, g, bias=bias, residual=residual, out=out, out_dtype=out_dtype,
-                  activation=activation)  # fmt: skip
+    scale = None
+    if scale_x is not None or scale_w is not None:
+        joined = _scale_servers.by_type.get(type(x)) or _scale_servers.find("x", x)
+        scale = joined(x, w_shape[0], scale_x, scale_w)
+    return _serve(f"conv{count}d", options, "conv", x, w, shape, g, scale=scale, bias=bias, residual=residual, out=out,
+                  out_dtype=out_dtype, activation=activation)  # fmt: skip
 
 
 def _transpose(count: int, x: Any, w: Any, bias: Any, stride: Sizes, padding: Sizes, output_padding: Sizes, groups: int,
@@ -121,48 +126,53 @@ def conv_backward_weight(dy: Array, x: Array, w_shape: Sequence[int], *, stride:
 
 @refusing
 def conv2d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1,
-           groups: int = 1, activation: Optional[Activation] = None, residual: Optional[Array] = None,
-           out: Optional[Array] = None, out_dtype: Any = None, **options: Unpack[CallOptions]) -> Array:  # fmt: skip
+           groups: int = 1, activation: Optional[Activation] = None, residual: Optional[Array] = None, scale_x: Any = None,
+           scale_w: Any = None, out: Optional[Array] = None, out_dtype: Any = None, **options: Unpack[CallOptions]) -> Array:  # fmt: skip
     """Convolution of images, as torch's (the filter is not turned), with a bias, a residual and an activation.
 
-    x: (batch, channels, height, width), float32, float16 or bfloat16, any strides; torch, NumPy or DLPack.
+    x: (batch, channels, height, width), float32, float16, bfloat16, float8 (e4m3) or int8, any strides; torch, NumPy or
+        DLPack.
     w: (filters, channels / groups, height, width), of x's type.
     bias: (filters,), contiguous; float32, float16 or bfloat16.
     stride, dilation: a number or one for each coordinate. padding: likewise, or pairs (before, behind), "same" or "valid".
     groups: channels and filters fall into so many groups. As many as channels: a depthwise convolution.
     residual: a tensor of the result's shape and type, added after the bias. activation: of the sum of all.
-    out: where to write the result. out_dtype: of the result, x's type or float32.
+    scale_x, scale_w: of float8 and int8, what the stored values of x and w are multiplied by: numbers or float32 tensors of
+        one element; scale_w also (filters,). They multiply the sums, before the bias. A contiguous scale_w of (filters,)
+        alone is read as it is; else the tensors' library makes one of both for each call.
+    out: where to write the result. out_dtype: of the result, x's type or float32; of float8 bfloat16 (the default), float16
+        or float32, of int8 float32 (the default), bfloat16, float16 or int8 (rounded to nearest, limited to the range).
 
     Options of a call (kernel, threads, ...): as of tilesmith.options.
 
-    Returns (batch, filters, height, width), of x's kind; in memory as x is, channels last or first. Sums are float32,
-    rounded once. torch differentiates it by x, w, bias and residual, to any order; the activation is then a step of
+    Returns (batch, filters, height, width), of x's kind; in memory as x is, channels last or first. Sums are float32, of
+    int8 int32 (modulo 2^32), rounded once. Of wider types than 8 bits torch differentiates it by x, w, bias and residual, to any order; the activation is then a step of
     torch's own behind the rounding.
 
     Errors: InvalidArgument (shapes, sizes), WrongType, Unsupported (a device without kernels of it; out and a gradient).
     """
-    result: Array = _forward(2, x, w, bias, stride, padding, dilation, groups, activation, residual, out, out_dtype,
-                             options)  # fmt: skip
+    result: Array = _forward(2, x, w, bias, stride, padding, dilation, groups, activation, residual, scale_x, scale_w, out,
+                             out_dtype, options)  # fmt: skip
     return result
 
 
 @refusing
 def conv1d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1,
-           groups: int = 1, activation: Optional[Activation] = None, residual: Optional[Array] = None,
-           out: Optional[Array] = None, out_dtype: Any = None, **options: Unpack[CallOptions]) -> Array:  # fmt: skip
+           groups: int = 1, activation: Optional[Activation] = None, residual: Optional[Array] = None, scale_x: Any = None,
+           scale_w: Any = None, out: Optional[Array] = None, out_dtype: Any = None, **options: Unpack[CallOptions]) -> Array:  # fmt: skip
     """conv2d of one coordinate: x (batch, channels, length), w (filters, channels / groups, length)."""
-    result: Array = _forward(1, x, w, bias, stride, padding, dilation, groups, activation, residual, out, out_dtype,
-                             options)  # fmt: skip
+    result: Array = _forward(1, x, w, bias, stride, padding, dilation, groups, activation, residual, scale_x, scale_w, out,
+                             out_dtype, options)  # fmt: skip
     return result
 
 
 @refusing
 def conv3d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1,
-           groups: int = 1, activation: Optional[Activation] = None, residual: Optional[Array] = None,
-           out: Optional[Array] = None, out_dtype: Any = None, **options: Unpack[CallOptions]) -> Array:  # fmt: skip
+           groups: int = 1, activation: Optional[Activation] = None, residual: Optional[Array] = None, scale_x: Any = None,
+           scale_w: Any = None, out: Optional[Array] = None, out_dtype: Any = None, **options: Unpack[CallOptions]) -> Array:  # fmt: skip
     """conv2d of three coordinates: x (batch, channels, depth, height, width), w likewise."""
-    result: Array = _forward(3, x, w, bias, stride, padding, dilation, groups, activation, residual, out, out_dtype,
-                             options)  # fmt: skip
+    result: Array = _forward(3, x, w, bias, stride, padding, dilation, groups, activation, residual, scale_x, scale_w, out,
+                             out_dtype, options)  # fmt: skip
     return result
 
 

@@ -16,8 +16,13 @@ from tilesmith._views import View, check_devices, dense_strides, one_of, shown, 
 Sizes = Union[int, Sequence[int]]
 Padding = Union[int, Sequence[Union[int, Sequence[int]]], Literal["same", "valid"]]
 
-_CODES = {"fp32": 0, "fp16": 1, "bf16": 2}
-_BIAS, _ADD = 1, 5
+_CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "int8": 5}
+_BIAS, _SCALE, _ADD = 1, 3, 5
+#: The types of results, the usual one first.
+_RESULTS = {"fp32": ("fp32",), "fp16": ("fp16", "fp32"), "bf16": ("bf16", "fp32"), "fp8": ("bf16", "fp16", "fp32"),
+            "int8": ("fp32", "bf16", "fp16", "int8")}  # fmt: skip
+_FLOATS = ("fp32", "fp16", "bf16")
+NARROW = ("fp8", "int8")  #: types that are read forward alone, and have scales
 
 
 class Form(NamedTuple):
@@ -36,7 +41,7 @@ FORMS = {
     "backward_weight": Form(2, ("dy", "x"), ("y", "x"), "w"),
 }
 #: The tensors of a call behind the two that are convolved.
-BESIDE = ("bias", "residual", "out")
+BESIDE = ("scale", "bias", "residual", "out")
 
 
 class Geometry(NamedTuple):
@@ -113,6 +118,7 @@ class Views(NamedTuple):
 
     a: View  #: the two that are convolved
     b: View
+    scale: Optional[View]
     bias: Optional[View]
     residual: Optional[View]
     out: Optional[View]  #: None: a new tensor
@@ -147,7 +153,8 @@ class Call:
         x, w, y = at["x"], at["w"], at["y"]
         call.device.kind, call.device.index = given.a.kind, given.a.index
         call.direction, call.data_type, call.type_out = form.direction, _CODES[given.a.data_type], _CODES[self.out_type]
-        call.type_bias = _CODES[self.out_type if given.bias is None else given.bias.data_type]
+        of_bias = self.out_type if given.bias is None else given.bias.data_type
+        call.type_bias = _CODES[of_bias if of_bias in _FLOATS else "fp32"]
         call.batch, call.groups = x.shape[0], g.groups
         call.c, call.k = w.shape[1], w.shape[0] // g.groups
         call.image, call.filter = _coordinates(x.shape[2:], 1), _coordinates(w.shape[2:], 1)
@@ -157,8 +164,11 @@ class Call:
         call.x_strides, call.y_strides = _strides(x, g.groups, False), _strides(y, g.groups, False)
         call.w_strides = _strides(w, g.groups, True)
         self._reads = form.reads
-        self._bias = self._residual = -1  #: their places among the operations
+        self._scale = self._bias = self._residual = -1  #: their places among the operations
         operations = 0
+        if given.scale is not None:
+            call.epilogue[operations].op, self._scale = _SCALE, operations
+            operations += 1
         if given.bias is not None:
             call.epilogue[operations].op, self._bias = _BIAS, operations
             operations += 1
@@ -172,12 +182,14 @@ class Call:
                           "tilesmith_conv_candidates")  # fmt: skip
 
     def run(self, addresses: Iterable[int], stream: int) -> None:
-        """Runs on the addresses of the five tensors; 0 where there is none."""
+        """Runs on the addresses of the six tensors; 0 where there is none."""
         call = self._call
-        a, b, bias, residual, out = addresses
+        a, b, scale, bias, residual, out = addresses
         for name, address in zip(self._reads, (a, b)):
             setattr(call, name, address)
         call.out, call.stream = out, stream
+        if self._scale >= 0:
+            call.epilogue[self._scale].data = scale
         if self._bias >= 0:
             call.epilogue[self._bias].data = bias
         if self._residual >= 0:
@@ -190,10 +202,10 @@ class Call:
 def _checked(d: Described) -> str:
     """The type of the result of a call whose tensors go together."""
     form, (a_name, b_name) = FORMS[d.form], FORMS[d.form].names
-    a, b, bias, residual, out = d.tensors
+    a, b, scale, bias, residual, out = d.tensors
     check_devices([a_name, b_name, *BESIDE], a, d.tensors)
-    if a.data_type not in _CODES:
-        raise WrongType(f"{a_name} is {a.data_type}", "float32, float16 or bfloat16")
+    if a.data_type not in (_CODES if form.direction == 0 else _FLOATS):
+        raise WrongType(f"{a_name} is {a.data_type}", "float32, float16 or bfloat16" + ("" if form.direction else ", float8 (e4m3) or int8"))
     if b.data_type != a.data_type:
         raise WrongType(f"{b_name} is {b.data_type}", f"{a.data_type}, as {a_name}")
     shapes = dict(zip((*form.reads, form.writes), (a.shape, b.shape, d.shape)))
@@ -201,17 +213,21 @@ def _checked(d: Described) -> str:
     check_groups(d.geometry.groups, x[1], w, b_name if form.reads[1] == "x" else "x")
     if y != (expected := (x[0], w[0], *out_sizes(x[2:], w[2:], d.geometry))):
         raise InvalidArgument(f"x has the shape {x}, w {w} and y {y}", f"{expected} for y")
-    out_type = d.out_type or (a.data_type if out is None else out.data_type)
+    out_type = d.out_type or (_RESULTS[a.data_type][0] if out is None else out.data_type)
     if out is not None and out.shape != d.shape:
         raise InvalidArgument(f"out has the shape {out.shape}", f"{d.shape}")
-    if out_type not in (a.data_type, "fp32") or (out is not None and out.data_type != out_type):
-        raise WrongType(f"the result is to be {out_type if out is None else out.data_type}", f"{a.data_type} or float32, as out_dtype")
-    if bias is not None:
-        channels = d.shape[1]
-        if bias.shape != (channels,) or (channels > 1 and bias.strides[0] != 1):
-            raise InvalidArgument(f"bias has the shape {bias.shape} and the strides {bias.strides}", f"({channels},), contiguous")
-        if bias.data_type not in _CODES:
-            raise WrongType(f"bias is {bias.data_type}", "float32, float16 or bfloat16")
+    if out_type not in _RESULTS[a.data_type] or (out is not None and out.data_type != out_type):
+        raise WrongType(f"the result is to be {out_type if out is None else out.data_type}", f"{' or '.join(_RESULTS[a.data_type])}, as out_dtype")
+    channels = d.shape[1]
+    for name, vector, types in (("scale_w", scale, ("fp32",)), ("bias", bias, _FLOATS)):
+        if vector is None:
+            continue
+        if vector.shape != (channels,) or (channels > 1 and vector.strides[0] != 1):
+            raise InvalidArgument(f"{name} has the shape {vector.shape} and the strides {vector.strides}", f"({channels},), contiguous")
+        if vector.data_type not in types:
+            raise WrongType(f"{name} is {vector.data_type}", "float32, float16 or bfloat16" if vector is bias else "float32")
+    if scale is not None and a.data_type not in NARROW:
+        raise WrongType(f"scales beside {a_name} of {a.data_type}", "none; they are for float8 and int8")
     if residual is not None and (residual.shape, residual.data_type) != (d.shape, out_type):
         raise InvalidArgument(f"residual has the shape {residual.shape} and the type {residual.data_type}", f"{d.shape}, {out_type}")
     if d.activation is not None:
@@ -238,3 +254,8 @@ def shape_of(name: str, tensor: Any, count: Optional[int] = None) -> tuple[int, 
 def check_rank(name: str, shape: tuple[int, ...], count: Optional[int]) -> None:
     if len(shape) != count + 2 if count is not None else not 3 <= len(shape) <= 5:
         raise InvalidArgument(f"{name} has the shape {shape}", f"{'3 to 5' if count is None else count + 2} dimensions")
+
+
+def default_type(data_type: str) -> str:
+    """Of a new result of a call that asks for none."""
+    return _RESULTS[data_type][0] if data_type in _RESULTS else data_type

@@ -10,15 +10,15 @@ from tilesmith._conv_call import BESIDE, FORMS, Call, Described, Geometry, Views
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._numpy import address, check_arrays, dtype_of, type_of, view_of
-from tilesmith._views import shown
+from tilesmith._views import number, shown
 
 _calls: KeptCalls[Call] = KeptCalls()
 
 
-def conv(form: str, a: Any, b: Any, bias: Any, residual: Any, out: Any, shape: tuple[int, ...], g: Geometry, out_dtype: Any,
+def conv(form: str, a: Any, b: Any, scale: Any, bias: Any, residual: Any, out: Any, shape: tuple[int, ...], g: Geometry, out_dtype: Any,
          activation: Optional[str]) -> np.ndarray:  # fmt: skip
     """Convolution, transposed convolution and the gradients of NumPy arrays."""
-    names, arrays = (*FORMS[form].names, *BESIDE), (a, b, bias, residual, out)
+    names, arrays = (*FORMS[form].names, *BESIDE), (a, b, scale, bias, residual, out)
     check_arrays(names, arrays)
     views = Views._make(view_of(name, array) for name, array in zip(names, arrays))
     described = Described(form, views, shape, g, _type_name(out_dtype), activation, 0)
@@ -27,7 +27,7 @@ def conv(form: str, a: Any, b: Any, bias: Any, residual: Any, out: Any, shape: t
         out = _new(shape, call.out_strides, dtype_of(call.out_type, a.dtype))
     elif not out.flags.writeable:
         raise InvalidArgument("out is read-only", "a writable array")
-    call.run(map(address, (a, b, bias, residual, out)), 0)
+    call.run(map(address, (a, b, scale, bias, residual, out)), 0)
     result: np.ndarray = out
     return result
 
@@ -36,6 +36,23 @@ def bias_gradient(dy: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The sums of dy by channels."""
     sums: np.ndarray = dy.sum((0, *range(2, dy.ndim)), np.float32)
     return sums.astype(dtype)
+
+
+def joined_scales(x: np.ndarray, filters: int, scale_x: Any, scale_w: Any) -> np.ndarray:
+    """One scale for each filter, of both."""
+    vector = np.ones(filters, np.float32)
+    for name, scale in (("scale_x", scale_x), ("scale_w", scale_w)):
+        if scale is None:
+            continue
+        if not isinstance(scale, np.ndarray):
+            vector *= np.float32(number(name, scale))
+            continue
+        if scale.dtype != np.float32:
+            raise WrongType(f"{name} is {scale.dtype}", "float32")
+        if scale.size != 1 and (name == "scale_x" or scale.shape != (filters,)):
+            raise InvalidArgument(f"{name} has the shape {scale.shape}", "one element" + ("" if name == "scale_x" else f", or ({filters},)"))
+        vector *= scale.reshape(-1)
+    return vector
 
 
 def _new(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from tilesmith._conv_call import BESIDE, FORMS, Call, Described, Geometry, Views, in_memory_as
-from tilesmith._errors import Unsupported, WrongType
+from tilesmith._conv_call import BESIDE, FORMS, NARROW, Call, Described, Geometry, Views, default_type, in_memory_as
+from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._library import CUDA
 from tilesmith._torch import (
@@ -33,15 +33,15 @@ from tilesmith._torch import (
     view_of,
 )
 from tilesmith._torch_gemm_gradient import ACTIVATIONS
-from tilesmith._views import one_of, shown
+from tilesmith._views import number, one_of, shown
 
 _calls: KeptCalls[Call] = KeptCalls()
 
 
-def conv(form: str, a: Any, b: Any, bias: Any, residual: Any, out: Any, shape: tuple[int, ...], g: Geometry, out_dtype: Any,
+def conv(form: str, a: Any, b: Any, scale: Any, bias: Any, residual: Any, out: Any, shape: tuple[int, ...], g: Geometry, out_dtype: Any,
          activation: Optional[str]) -> Tensor:  # fmt: skip
     """Convolution, transposed convolution and the gradients of plain torch tensors."""
-    tensors = (a, b, bias, residual, out)
+    tensors = (a, b, scale, bias, residual, out)
     if is_compiling() or not all_plain(tensors):
         return conv_op(form, *tensors, shape, g, out_dtype, activation)
     if grad_enabled() and _wants_gradient(tensors):
@@ -53,7 +53,7 @@ def conv(form: str, a: Any, b: Any, bias: Any, residual: Any, out: Any, shape: t
     call = _calls.by_key.get(described) or _calls.keep(described, Call(described))
     if out is None:
         out = a.new_empty_strided(shape, call.out_strides, dtype=DTYPES[call.out_type])
-    call.run(map(address, (a, b, bias, residual, out)), raw_stream(views.a.index) if views.a.kind == CUDA else 0)
+    call.run(map(address, (a, b, scale, bias, residual, out)), raw_stream(views.a.index) if views.a.kind == CUDA else 0)
     result: Tensor = out
     return result
 
@@ -64,6 +64,34 @@ def bias_gradient(dy: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 bias_gradient_op = bias_gradient
+
+
+def joined_scales(x: Tensor, filters: int, scale_x: Any, scale_w: Any) -> Tensor:
+    """One scale for each filter, of both."""
+    vector: Optional[Tensor] = None
+    factor = 1.0
+    for name, scale in (("scale_x", scale_x), ("scale_w", scale_w)):
+        if scale is None:
+            continue
+        if not isinstance(scale, Tensor):
+            factor *= number(name, scale)
+            continue
+        if scale.dtype != torch.float32:
+            raise WrongType(f"{name} is {scale.dtype}", "float32")
+        if scale.device != x.device and scale.numel() != 1:
+            raise InvalidArgument(f"x is on {x.device}, {name} on {scale.device}", "one device for all")
+        if scale.numel() != 1 and (name == "scale_x" or scale.shape != (filters,)):
+            raise InvalidArgument(f"{name} has the shape {tuple(scale.shape)}", "one element" + ("" if name == "scale_x" else f", or ({filters},)"))
+        own = scale if scale.numel() != 1 else scale.reshape(1).to(x.device)
+        vector = own if vector is None else vector * own
+    if vector is None:
+        return torch.full((filters,), factor, dtype=torch.float32, device=x.device)
+    if factor != 1:
+        vector = vector * factor
+    return vector.expand(filters).contiguous()
+
+
+joined_scales_op = joined_scales
 
 
 def _wants_gradient(tensors: Sequence[Any]) -> bool:
@@ -79,16 +107,16 @@ def _type_name(dtype: Any) -> Optional[str]:
 # ------------------------------------------------------------------------------------------------------ the operator
 
 _ARGUMENTS = (
-    "str form, Tensor a, Tensor b, Tensor? bias, Tensor? residual, SymInt[] shape, int[] stride, int[] pad, int[] pad_high, "
+    "str form, Tensor a, Tensor b, Tensor? scale, Tensor? bias, Tensor? residual, SymInt[] shape, int[] stride, int[] pad, int[] pad_high, "
     f"int[] dilation, int groups, ScalarType? out_dtype, str? activation, {OPTION_ARGUMENTS}"
 )
 _NAMES = argument_names(_ARGUMENTS)
 
 
-def conv_op(form: str, a: Any, b: Any, bias: Any, residual: Any, out: Any, shape: Sequence[int], g: Geometry, out_dtype: Any,
+def conv_op(form: str, a: Any, b: Any, scale: Any, bias: Any, residual: Any, out: Any, shape: Sequence[int], g: Geometry, out_dtype: Any,
             activation: Optional[str], options: tuple[Any, ...] = ()) -> Tensor:  # fmt: skip
     """The same as the operator: what torch.compile traces."""
-    tensors = (a, b, bias, residual, out)
+    tensors = (a, b, scale, bias, residual, out)
     for name, tensor in zip((*FORMS[form].names, *BESIDE), tensors):
         if tensor is not None and not isinstance(tensor, Tensor):
             raise WrongType(f"{name} is a {type(tensor).__name__}", "a torch tensor, as the first is")
@@ -97,11 +125,13 @@ def conv_op(form: str, a: Any, b: Any, bias: Any, residual: Any, out: Any, shape
     differentiable = torch.is_grad_enabled() and _wants_gradient(tensors)
     if differentiable and out is not None:
         raise Unsupported("out is given, and a tensor requires a gradient", "no out, or torch.no_grad()", "unsupported")
+    if differentiable and TYPES.get(a.dtype) in NARROW:
+        raise Unsupported(f"a gradient of a convolution of {a.dtype}", "float32, float16 or bfloat16, or torch.no_grad()", "unsupported")
     if differentiable and activation is not None:  # by torch, whose autograd knows it
         one_of("activation", activation, ACTIVATIONS)
-        v = conv_op(form, a, b, bias, residual, None, shape, g, out_dtype, None, options)
+        v = conv_op(form, a, b, scale, bias, residual, None, shape, g, out_dtype, None, options)
         return ACTIVATIONS[activation](v)
-    arguments = (form, a, b, bias, residual, list(shape), list(g.stride), [low for low, _ in g.padding], [high for _, high in g.padding],
+    arguments = (form, a, b, scale, bias, residual, list(shape), list(g.stride), [low for low, _ in g.padding], [high for _, high in g.padding],
                  list(g.dilation), g.groups, out_dtype, activation, *options)  # fmt: skip
     if out is not None:
         torch.ops.tilesmith.conv_out(*arguments, out=out)
@@ -112,26 +142,26 @@ def conv_op(form: str, a: Any, b: Any, bias: Any, residual: Any, out: Any, shape
     return result
 
 
-def _conv(form: str, a: Tensor, b: Tensor, bias: Optional[Tensor], residual: Optional[Tensor], shape: Sequence[int],
-          stride: Sequence[int], pad: Sequence[int], pad_high: Sequence[int], dilation: Sequence[int], groups: int,
+def _conv(form: str, a: Tensor, b: Tensor, scale: Optional[Tensor], bias: Optional[Tensor], residual: Optional[Tensor],
+          shape: Sequence[int], stride: Sequence[int], pad: Sequence[int], pad_high: Sequence[int], dilation: Sequence[int], groups: int,
           out_dtype: Optional[torch.dtype], activation: Optional[str], *options: Any, out: Optional[Tensor] = None) -> Tensor:  # fmt: skip
     _check_form(form)
     with torch.no_grad(), under(options):
         g = Geometry(tuple(stride), tuple(zip(pad, pad_high)), tuple(dilation), groups)
-        return conv(form, a, b, bias, residual, out, tuple(shape), g, out_dtype, activation)
+        return conv(form, a, b, scale, bias, residual, out, tuple(shape), g, out_dtype, activation)
 
 
 def _conv_out(*arguments: Any, out: Tensor) -> None:
     _conv(*arguments, out=out)
 
 
-def _fake_conv(form: str, a: Tensor, b: Tensor, bias: Optional[Tensor], residual: Optional[Tensor], shape: Sequence[int],
-               stride: Sequence[int], pad: Sequence[int], pad_high: Sequence[int], dilation: Sequence[int], groups: int,
+def _fake_conv(form: str, a: Tensor, b: Tensor, scale: Optional[Tensor], bias: Optional[Tensor], residual: Optional[Tensor],
+               shape: Sequence[int], stride: Sequence[int], pad: Sequence[int], pad_high: Sequence[int], dilation: Sequence[int], groups: int,
                out_dtype: Optional[torch.dtype], activation: Optional[str], *options: Any) -> Tensor:  # fmt: skip
     """Shape, type and order in memory alone."""
     _check_form(form)
     like = b if form == "backward_weight" else a
-    return a.new_empty_strided(shape, in_memory_as(like.shape, like.stride(), shape), dtype=out_dtype or a.dtype)
+    return a.new_empty_strided(shape, in_memory_as(like.shape, like.stride(), shape), dtype=out_dtype or DTYPES[default_type(TYPES.get(a.dtype, "fp32"))])
 
 
 def _fake_conv_out(*arguments: Any, out: Tensor) -> None:
@@ -157,8 +187,8 @@ def _convolved(form: str, a: Tensor, b: Tensor, shape: Sequence[int], g: Geometr
     """What a gradient is made of."""
     if not grad_enabled() and all_plain((a, b)):
         with under(options):
-            return conv(form, a, b, None, None, None, tuple(shape), g, None, None)
-    return conv_op(form, a, b, None, None, None, shape, g, None, None, options)
+            return conv(form, a, b, None, None, None, None, tuple(shape), g, None, None)
+    return conv_op(form, a, b, None, None, None, None, shape, g, None, None, options)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

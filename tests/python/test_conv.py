@@ -145,3 +145,58 @@ def test_options_of_a_call(rng):
     close(got, torch.conv2d(x, w), "float32")
     with pytest.raises(tilesmith.Error, match="no_such_kernel"):
         tilesmith.conv2d(x, w, kernel="no_such_kernel")
+
+
+GEOMETRY = {"stride": (2, 1), "padding": (1, 2), "groups": 2}
+
+
+def whole(rng, *shape):
+    return torch.from_numpy(rng.integers(-100, 101, shape).astype(np.int8))
+
+
+def test_int8_with_scales(rng):
+    """Sums are whole; a result of int8 is rounded to nearest and limited to its range."""
+    x, w, bias = whole(rng, 2, 6, 9, 11), whole(rng, 8, 3, 3, 2), tensor(rng, 8)
+    scales = torch.from_numpy(rng.random(8).astype(np.float32)) * 1e-3
+    sums = torch.conv2d(x.double(), w.double(), **GEOMETRY)
+    got = tilesmith.conv2d(x, w, **GEOMETRY)
+    assert got.dtype == torch.float32 and torch.equal(got.double(), sums)
+    got = tilesmith.conv2d(x, w, bias, scale_x=0.5, scale_w=scales, activation="relu", **GEOMETRY)
+    close(got, torch.relu(sums * 0.5 * scales[:, None, None] + bias[:, None, None]), "float32")
+    got = tilesmith.conv2d(x, w, bias, scale_x=torch.tensor(2.0), scale_w=scales, out_dtype=torch.int8, **GEOMETRY)
+    want = sums * 2 * scales[:, None, None] + bias[:, None, None]
+    assert got.dtype == torch.int8 and (got - want.clamp(-128, 127)).abs().max() <= 0.5001
+    ours = tilesmith.conv2d(x.numpy(), w.numpy(), scale_w=scales.numpy(), scale_x=0.5, **GEOMETRY)
+    np.testing.assert_array_equal(ours, tilesmith.conv2d(x, w, scale_w=scales * 0.5, **GEOMETRY))
+
+
+def test_float8_with_scales(rng):
+    x, w = (tensor(rng, *shape).to(torch.float8_e4m3fn) for shape in ((2, 6, 9, 11), (8, 3, 3, 2)))
+    want = torch.conv2d(x.float(), w.float(), **GEOMETRY)
+    got = tilesmith.conv2d(x, w, scale_w=0.25, **GEOMETRY)
+    assert got.dtype == torch.bfloat16
+    close(got, want * 0.25, "bfloat16")
+    close(tilesmith.conv2d(x, w, out_dtype=torch.float32, **GEOMETRY), want, "float32")
+
+
+def test_scales_are_checked(rng):
+    x, w = whole(rng, 2, 6, 9, 11), whole(rng, 8, 3, 3, 2)
+    for options, words in (({"scale_w": torch.ones(3)}, "scale_w has the shape"), ({"scale_x": torch.ones(8)}, "scale_x has the shape"),
+                           ({"scale_w": torch.ones(8).double()}, "scale_w is torch.float64"), ({"out_dtype": torch.float64}, "the result is to be")):
+        with pytest.raises((tilesmith.InvalidArgument, tilesmith.WrongType), match=words):
+            tilesmith.conv2d(x, w, **options, **GEOMETRY)
+    with pytest.raises(tilesmith.WrongType, match="they are for float8 and int8"):
+        tilesmith.conv2d(x.float(), w.float(), scale_w=2.0, **GEOMETRY)
+    with pytest.raises(tilesmith.WrongType, match="dy is int8"):
+        tilesmith.conv_backward_data(whole(rng, 2, 8, 5, 14), w, x.shape, **GEOMETRY)
+    x8 = x.float().to(torch.float8_e4m3fn).requires_grad_()
+    with pytest.raises(tilesmith.Unsupported, match="a gradient of a convolution of torch.float8"):
+        tilesmith.conv2d(x8, w.float().to(torch.float8_e4m3fn), **GEOMETRY)
+
+
+def test_the_operator_with_scales(rng):
+    x, w = whole(rng, 2, 6, 9, 11), whole(rng, 8, 3, 3, 2)
+    arguments = ("conv", x, w, torch.ones(8), None, None, [2, 8, 5, 14], [2, 1], [1, 2], [1, 2], [1, 1], 2, None, "relu")
+    torch.library.opcheck(torch.ops.tilesmith.conv, arguments)
+    compiled = torch.compile(lambda x, w, s: tilesmith.conv2d(x, w, scale_x=2.0, scale_w=s, **GEOMETRY), fullgraph=True, backend="eager")
+    assert torch.equal(compiled(x, w, torch.ones(8)), tilesmith.conv2d(x, w, scale_w=2.0, **GEOMETRY))

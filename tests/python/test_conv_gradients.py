@@ -136,7 +136,7 @@ def arguments(make, form, dims=2, last=False, grad=True, **beside):
         named = {name: each.to(memory_format=LAST[dims + 2]) for name, each in named.items()}
     a, b, result = {"conv": "xwy", "transposed": "ywx", "backward_data": "ywx", "backward_weight": "yxw"}[form]
     a, b = (named[each].detach().requires_grad_(grad) for each in (a, b))
-    return (form, a, b, beside.get("bias"), beside.get("residual"), named[result].shape, [1] * dims, [1] * dims, [1] * dims, [1] * dims, 2,
+    return (form, a, b, None, beside.get("bias"), beside.get("residual"), named[result].shape, [1] * dims, [1] * dims, [1] * dims, [1] * dims, 2,
             beside.get("out_dtype"), beside.get("activation"))  # fmt: skip
 
 

@@ -159,9 +159,14 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const Atte
   made->key_blocks_ = static_cast<int>(key_blocks);
   made->key_items_ = static_cast<int>(key_items);
   made->work_items_ = static_cast<int>(work_items);
-  const bool paced = in_turn && products.attention().mask == MaskKind::none;
-  const std::int64_t most = paced ? heads_in_turn(p, facts.tile_queries, spec.reference.sms) : p.batch * p.heads_kv;
-  made->section_heads_ = static_cast<int>(section_of(p, facts.sum_columns, spec.reference.l2_bytes, most));
+  const bool masked = products.attention().mask != MaskKind::none;
+  const std::int64_t all_heads = std::max<std::int64_t>(1, p.batch * p.heads_kv);
+  const std::int64_t most = in_turn && !masked ? heads_in_turn(p, facts.tile_queries, spec.reference.sms) : all_heads;
+  // Few items behind a mask, as of grouped heads: the longest of all heads come first, wherever L2 finds their queries.
+  constexpr std::int64_t kFewItems = 8;  // for each SM
+  const bool few = masked && work_items < kFewItems * spec.reference.sms;
+  made->section_heads_ =
+      static_cast<int>(few ? all_heads : section_of(p, facts.sum_columns, spec.reference.l2_bytes, most));
   const auto extent = [](std::int64_t n) { return static_cast<unsigned>(n); };
   const unsigned heads = extent(p.heads_q), batch = extent(p.batch);
   const auto set = [&](BackwardStep step, CudaExtent grid, int threads, long shared_bytes) {

@@ -99,7 +99,7 @@ TEST(CudaSpec, BrokenOnesSayFilePathValueAndWhatWouldBeRight) {
   says("\"list_gflop\": 1", "\"list_gflops\": 1", "did you mean 'list_gflop'");
   says("\"launch_us\": 2.5", "\"launch_us\": null", "$.reference.launch_us is");
   says("\"reached_bandwidth\": 0.9", "\"reached_bandwidth\": 1.9", "a share of at most 1");
-  says("\"join\": {\"us\": 1.5, ", "\"join\": {", "us");
+  says("\"join\": {\"us\": 2.0, ", "\"join\": {", "us");
   says("\"step\": 0.94", "\"step\": 9.4", "$.gemm.int8_ping_pong.step is 9.4");
   says("\"rows_of_tiles\": 8", "\"rows_of_tiles\": -8",
        "$.gemm.late_launch_dependents.rows_of_tiles is -8 (a number of at least 0)");

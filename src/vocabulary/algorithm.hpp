@@ -56,7 +56,7 @@ enum class Pipeline : std::uint8_t {
   // Tilesmith's own kernels. Which kernels are whose says KernelConfig::origin, never a value's place in this list.
   flash,             ///< rows on one side of the scores stream past a block of those on the other
   decode,            ///< few query rows; the keys are split over tasks (NVIDIA: blocks) and their partials combined
-  decode_wgmma,      ///< NVIDIA Hopper: decode on latent rows, with products of 64 rows fed by a producer warpgroup
+  decode_wgmma,      ///< NVIDIA Hopper: decode with products of 64 rows, fed by a producer warpgroup
   warp_specialized,  ///< NVIDIA Hopper: producer and consumer warpgroups
   mma_sm80,          ///< NVIDIA sm_80 and newer
   blocked,           ///< CPU, GEMM: both matrices packed into blocks for the caches

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import Any, Iterator, NamedTuple, Optional, Sequence
 
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._library import CPU, CUDA, KvAppend, library, raise_last_error, sized
@@ -224,9 +224,10 @@ def _set_scales(call: KvAppend, tensors: AppendTensors, cache_type: str) -> None
         whole = (call.batch, call.heads_kv)
         if view.data_type != "fp32" or view.shape not in ((), (1,), whole[1:], whole):
             raise WrongType(f"{name} has the type {view.data_type} and the shape {view.shape}", f"float32, (1,), {whole[1:]} or {whole}")
-        steps = view.strides if view.shape == whole else (0, *view.strides) if view.shape == whole[1:] else (0, 0)
+        steps: Any = view.strides if view.shape == whole else (0, *view.strides) if view.shape == whole[1:] else (0, 0)
         scale = getattr(call, name)
-        scale.batch, scale.head, scale.block = (*steps, 0)
+        scale.batch, scale.head = steps
+        scale.block = 0
 
 
 def _check_integers(name: str, view: View, data_type: str, count: Optional[int]) -> None:

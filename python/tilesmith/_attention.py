@@ -237,9 +237,10 @@ def mla_decode(
     if options:
         serve = under("mla_decode", options, _servers, serve)
     try:
-        return serve(q, rows, rows[..., :latent], layout, causal, "none", window, scale, softcap, None, None, None, None, k_scale,
-                     None, 0.0, None, cu_seqlens_q, None, max_seqlen_q, max_seqlen_k, True, 0, False, block_table, seqlens_k,
-                     page_indices, page_indptr, num_splits, batch_invariant, True, "nhd", out)  # fmt: skip
+        o, lse = serve(q, rows, rows[..., :latent], layout, causal, "none", window, scale, softcap, None, None, None, None, k_scale,
+                       None, 0.0, None, cu_seqlens_q, None, max_seqlen_q, max_seqlen_k, True, 0, False, block_table, seqlens_k,
+                       page_indices, page_indptr, num_splits, batch_invariant, True, "nhd", out)  # fmt: skip
+        return o, lse
     except Error:
         raise
     except Exception as error:

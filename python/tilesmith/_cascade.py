@@ -64,6 +64,7 @@ def cascade_attention(
         for number, level in enumerate(levels)
     ]  # fmt: skip
     if last == 0:
-        return parts[0]
+        o, lse = parts[0]
+        return o, lse
     outputs, lses = zip(*parts)
     return merge_states(outputs, lses, layout=layout, out=out)

@@ -42,7 +42,8 @@ def merge_states(
     Errors: as of attention.
     """
     try:
-        return _merged(outputs, lses, layout, out)
+        o, lse = _merged(outputs, lses, layout, out)
+        return o, lse
     except Error:
         raise
     except Exception as error:
@@ -137,7 +138,7 @@ def append_kv(
 
 def _appended(k: Any, v: Any, k_cache: Any, v_cache: Any, layout: Any, kv_layout: Any, seqlens_k: Any, block_table: Any, page_indices: Any,
               page_indptr: Any, slots: Any, cu_seqlens: Any, q: Any, rotary_cos: Any, rotary_sin: Any, rotary_style: Any, positions: Any,
-              out_q: Any, k_scale: Any, v_scale: Any) -> Any:  # fmt: skip
+              out_q: Any, k_scale: Any, v_scale: Any) -> Optional[Any]:  # fmt: skip
     refuse_listing("append_kv")
     if _traced.now():
         return _traced.serve("append_kv_op")(

@@ -138,3 +138,12 @@ def test_a_tree_over_a_cache_of_8_bits(rng):
         pages = table[b, : -(-length // 8)]
         mine = [(x[pages].reshape(-1, 2, 64)[:length].swapaxes(0, 1) * scale)[None] for x in (k, v)]
         assert_attention(o[b : b + 1], q[b : b + 1], *mine, bias=hidden_bias(mask, length))
+
+
+def test_a_bound_of_lengths_that_is_none():
+    q, k = np.ones((2, 4, 1, 16), np.float32), np.ones((3, 4, 2, 16), np.float32)
+    paged = dict(page_indices=np.arange(3, dtype=np.int32), page_indptr=np.array([0, 2, 3], np.int32),
+                 last_page_len=np.array([1, 2], np.int32), tree_mask=np.ones((2, 1, 1), bool))  # fmt: skip
+    for wrong in (1j, "2", -3):
+        with pytest.raises((TypeError, ValueError), match="max_seqlen_k is"):
+            tilesmith.attention(q, k, k, max_seqlen_k=wrong, **paged)

@@ -159,16 +159,16 @@ def test_what_is_counted():
 
 def test_torch():
     torch = pytest.importorskip("torch")
-    a, b = torch.ones(70, 40), torch.ones(40, 48)
+    a, b = torch.ones(700, 400), torch.ones(400, 480)  # enough for two threads
     listed = tilesmith.candidates(tilesmith.matmul, a, b)
     with tilesmith.options(kernel=listed.candidates[-1].kernel):
-        assert (tilesmith.matmul(a, b) == 40).all()
+        assert (tilesmith.matmul(a, b) == 400).all()
         assert tilesmith.last_plan().kernel == listed.candidates[-1].kernel
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
         one = tilesmith.candidates(tilesmith.matmul, a, b).candidates[0].predicted_seconds
-        assert (tilesmith.matmul(a, b) == 40).all() and (tilesmith.grouped_matmul([a, a], [b, b])[1] == 40).all()
+        assert (tilesmith.matmul(a, b) == 400).all() and (tilesmith.grouped_matmul([a, a], [b, b])[1] == 400).all()
         with tilesmith.options(threads=2):
             two = tilesmith.candidates(tilesmith.matmul, a, b).candidates[0].predicted_seconds
         assert one == tilesmith.candidates(tilesmith.matmul, a, b).candidates[0].predicted_seconds >= two

@@ -125,14 +125,16 @@ TEST_F(BuildCk, ANamedInstanceIsWritten) {
 }
 
 TEST_F(BuildCk, AnEmptySelectionNamesWhatEmptiedIt) {
+  const std::string generate = "generate --out " + (folder_.path() / "none").string() + " --arch ";
   for (const auto& [words, hint] :
-       {std::pair{"build --arch gfx942 --op gemm --dtype fp32", "without --dtype it holds some"},
-        std::pair{"build --arch gfx942 --op attention --origin own --dtype bf16 --head-dim 7", "without --head-dim"},
-        std::pair{"generate --out /nonexistent/x --arch gfx1100 --op conv --mode sound", "without --mode"},
-        std::pair{"generate --out x --arch gfx942 --filter c.tile_m0==1 --filter c.lse", "without --filter"},
-        std::pair{"generate --out x --arch gfx942 --sample -3", "--sample"},
-        std::pair{"list --built --arch gfx999", "there is no architecture 'gfx999'"},
-        std::pair{"generate --out x --arch gfx942 --max 0", "--max"}}) {
+       {std::pair{std::string("build --arch gfx942 --op gemm --dtype fp32"), "without --dtype it holds some"},
+        std::pair{std::string("build --arch gfx942 --op attention --origin own --dtype bf16 --head-dim 7"),
+                  "without --head-dim"},
+        std::pair{generate + "gfx1100 --op conv --mode sound", "without --mode"},
+        std::pair{generate + "gfx942 --filter c.tile_m0==1 --filter c.lse", "without --filter"},
+        std::pair{generate + "gfx942 --sample -3", "--sample"},
+        std::pair{std::string("list --built --arch gfx999"), "there is no architecture 'gfx999'"},
+        std::pair{generate + "gfx942 --max 0", "--max"}}) {
     const auto outcome = program(words);
     EXPECT_NE(outcome.code, 0) << words;
     EXPECT_NE(outcome.errors.find(hint), std::string::npos) << words << "\n" << outcome.errors;

@@ -310,9 +310,8 @@ def library() -> ctypes.CDLL:
 def locked_library() -> ctypes.PyDLL:
     """The same for functions that are called with the interpreter's lock held."""
     loaded = ctypes.PyDLL(library_path())
-    for name in ("tilesmith_describe_tensors",):
-        function = getattr(loaded, name)
-        function.restype, function.argtypes = _FUNCTIONS[name]
+    describe = loaded.tilesmith_describe_tensors
+    describe.restype, describe.argtypes = _FUNCTIONS["tilesmith_describe_tensors"]
     return loaded
 
 

@@ -52,8 +52,9 @@ Error why_no_conv(const CudaSpec& spec, const ConvProblem& problem) {
 double tiles_seconds(const CudaSpec& spec, const CudaGemmShape& shape, const KernelConfig& config) {
   const CudaGemmTile* row = row_of(config, spec);
   const CudaGemmWork work = cuda_gemm_work(config, row, spec, shape);
-  return static_cast<double>(ceil_div(work.items, cuda_gemm_places(config, spec))) *
-         cuda_gemm_item_seconds(config, row, spec, shape, work.splits);
+  const CudaGemmResources facts = cuda_gemm_resources(config);
+  return static_cast<double>(ceil_div(work.items, cuda_gemm_places(facts, spec))) *
+         cuda_gemm_item_seconds(config, facts, row, spec, shape, work.splits);
 }
 
 /// GEMM's model takes the longer of memory's time and that of the tiles, and the pixels of a batch are often so many

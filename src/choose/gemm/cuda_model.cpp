@@ -27,13 +27,14 @@ ExpectedGroups expected_groups(const CudaGemmShape& shape) {
 }
 
 /// Rounds of the tiles that groups should have, not whole ones: their number is a guess.
-double expected_rounds(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape) {
+double expected_rounds(const KernelConfig& config, const CudaGemmResources& facts, const CudaSpec& spec,
+                       const CudaGemmShape& shape) {
   const Algorithm& a = config.algorithm;
   const int m = a.tile[0] * a.cluster[0], n = a.tile[1] * a.cluster[1];
   const ExpectedGroups groups = expected_groups(shape);
   const double tiles = groups.with_rows * std::ceil(groups.rows / m) *
                        static_cast<double>(ceil_div(shape.n, n) * a.cluster[0] * a.cluster[1]);
-  return std::max(tiles / static_cast<double>(cuda_gemm_places(config, spec)), 1.0);
+  return std::max(tiles / static_cast<double>(cuda_gemm_places(facts, spec)), 1.0);
 }
 
 /// What a block adds for the parts of a tile that it leaves or reads.
@@ -58,8 +59,8 @@ double step_microseconds(const KernelConfig& config, const CudaGemmResources& fa
   step *= (rows_a + rows_b) / (a.tile[0] + a.tile[1]);
   const Straddling straddles = straddling(g, shape);
   const double straddling_rows = (straddles.a ? rows_a / a.cluster[1] : 0) + (straddles.b ? rows_b / a.cluster[0] : 0);
-  const double busy = static_cast<double>(cuda_gemm_tiles(config, shape) * splits) /
-                      static_cast<double>(cuda_gemm_places(config, spec));
+  const double busy =
+      static_cast<double>(cuda_gemm_tiles(config, shape) * splits) / static_cast<double>(cuda_gemm_places(facts, spec));
   const double row_ns = std::max(spec.gemm.row_ns * (rows_a + rows_b), spec.gemm.straddle_ns * straddling_rows);
   step = std::max(step, 1e-3 * row_ns * facts.blocks_per_sm * std::min(busy, 1.0));
   step += spec.gemm.transpose_us * facts.transposed_rows / 128;
@@ -94,7 +95,7 @@ double own_columns_seconds(const KernelConfig& config, const CudaGemmResources& 
   if (spec.gemm.pair_bytes_per_second == 0 || shape.grouping != GemmGrouping::none || shape.m > a.tile[0]) return 0;
   const double columns = std::min<double>(a.tile[1], static_cast<double>(shape.n));
   const double bytes = columns * facts.bits_of_b / 8 * static_cast<double>(shape.k + shape.k2) / splits;
-  const bool in_pairs = 2 * cuda_gemm_tiles(config, shape) * splits > cuda_gemm_places(config, spec);
+  const bool in_pairs = 2 * cuda_gemm_tiles(config, shape) * splits > cuda_gemm_places(facts, spec);
   return bytes * facts.blocks_per_sm * (in_pairs ? 2 : kAlone) / spec.gemm.pair_bytes_per_second;
 }
 
@@ -122,11 +123,10 @@ Straddling straddling(const GemmSignature& signature, const CudaGemmShape& shape
           !has_weights(signature) && straddles(signature.layout_b == MatrixOrder::column, shape.n, signature.b)};
 }
 
-double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
-                              const CudaGemmShape& shape, int splits) {
+double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmResources& facts, const CudaGemmTile* row,
+                              const CudaSpec& spec, const CudaGemmShape& shape, int splits) {
   const auto& g = std::get<GemmSignature>(config.signature);
   const Algorithm& a = config.algorithm;
-  const CudaGemmResources facts = cuda_gemm_resources(config);
   const CudaReferenceChip& chip = spec.reference;
   const std::int64_t steps = ceil_div(cuda_gemm_steps(shape, std::max(facts.stage_k, 1)), splits);
   const auto real_steps = static_cast<double>(steps);
@@ -161,9 +161,9 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, co
   const CudaGemmResources facts = cuda_gemm_resources(config);
   const auto real = [](std::int64_t value) { return static_cast<double>(value); };
   const bool groups = shape.grouping != GemmGrouping::none;
-  const double item = cuda_gemm_item_seconds(config, row, spec, shape, work.splits);
+  const double item = cuda_gemm_item_seconds(config, facts, row, spec, shape, work.splits);
   const double rounds =
-      groups ? expected_rounds(config, spec, shape) : real(ceil_div(work.items, cuda_gemm_places(config, spec)));
+      groups ? expected_rounds(config, facts, spec, shape) : real(ceil_div(work.items, cuda_gemm_places(facts, spec)));
   // Stream-K leaves one part of a tile in memory, reads another and its own.
   const double seconds = config.algorithm.stream_k
                              ? real(work.items) / real(std::max<std::int64_t>(work.blocks, 1)) * item +
@@ -181,12 +181,12 @@ double predicted_list_seconds(const KernelConfig& config, const CudaGemmTile* ro
   const CudaGemmResources facts = cuda_gemm_resources(config);
   double all = 0, longest = 0, bytes = 0;
   for (const CudaGemmShape& shape : shapes) {
-    const double item = cuda_gemm_item_seconds(config, row, spec, shape, 1);
+    const double item = cuda_gemm_item_seconds(config, facts, row, spec, shape, 1);
     all += static_cast<double>(cuda_gemm_tiles(config, shape)) * item;
     longest = std::max(longest, item);
     bytes += bytes_of(config, facts, shape);
   }
-  const double seconds = std::max(all / static_cast<double>(cuda_gemm_places(config, spec)), longest);
+  const double seconds = std::max(all / static_cast<double>(cuda_gemm_places(facts, spec)), longest);
   return static_cast<double>(launches) * spec.reference.launch_us * 1e-6 +
          overlapped(seconds, memory_seconds(bytes, spec), kHiddenNearlyWhole);
 }

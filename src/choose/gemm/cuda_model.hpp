@@ -19,9 +19,11 @@ namespace tilesmith {
 [[nodiscard]] double predicted_list_seconds(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
                                             std::span<const CudaGemmShape> shapes, std::size_t launches);
 
-/// Seconds of one work item: a tile, or one of `splits` parts of it, of which the last adds up all.
-[[nodiscard]] double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
-                                            const CudaGemmShape& shape, int splits);
+/// Seconds of one work item: a tile, or one of `splits` parts of it, of which the last adds up all. `facts` are the
+/// config's.
+[[nodiscard]] double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmResources& facts,
+                                            const CudaGemmTile* row, const CudaSpec& spec, const CudaGemmShape& shape,
+                                            int splits);
 
 /// Whether the rows of A and B, taken for packed, straddle the sectors of memory.
 struct Straddling {

@@ -4,7 +4,6 @@
 
 #include "choose/gemm/cuda_model.hpp"
 #include "choose/rounding.hpp"
-#include "instances/gemm/cuda_resources.hpp"
 #include "instances/gemm/cuda_rows.hpp"
 
 namespace tilesmith {
@@ -14,22 +13,27 @@ constexpr std::int64_t kMostSplits = 16;  // of a tile that is in no row of the 
 
 }  // namespace
 
+std::int64_t cuda_gemm_places(const CudaGemmResources& facts, const CudaSpec& spec) {
+  return std::int64_t{spec.reference.sms} * facts.blocks_per_sm;
+}
+
 std::int64_t cuda_gemm_places(const KernelConfig& config, const CudaSpec& spec) {
-  return std::int64_t{spec.reference.sms} * cuda_gemm_resources(config).blocks_per_sm;
+  return cuda_gemm_places(cuda_gemm_resources(config), spec);
 }
 
 int cuda_gemm_splits(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
                      const CudaGemmShape& shape) {
   if (!config.algorithm.split_k) return 1;
+  const CudaGemmResources facts = cuda_gemm_resources(config);
   const std::int64_t most = row == nullptr ? kMostSplits : std::max(row->splits, 2);
   const std::int64_t steps = cuda_gemm_steps(shape, std::max<int>(config.algorithm.tile[2], 1));
   const std::int64_t tiles = std::max<std::int64_t>(cuda_gemm_tiles(config, shape), 1);
-  const std::int64_t one_round = cuda_gemm_places(config, spec) / tiles;
+  const std::int64_t one_round = cuda_gemm_places(facts, spec) / tiles;
   const int limit = static_cast<int>(std::min(std::clamp<std::int64_t>(one_round, 2, most), steps));
   int best = std::min(limit, 2);
   for (int splits = best + 1; splits <= limit; ++splits)
-    if (cuda_gemm_item_seconds(config, row, spec, shape, splits) <
-        cuda_gemm_item_seconds(config, row, spec, shape, best))
+    if (cuda_gemm_item_seconds(config, facts, row, spec, shape, splits) <
+        cuda_gemm_item_seconds(config, facts, row, spec, shape, best))
       best = splits;
   return std::max(best, 1);
 }
@@ -42,7 +46,7 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmTile* row,
   const CudaGemmResources facts = cuda_gemm_resources(config);
   const std::int64_t cluster = std::int64_t{a.cluster[0]} * a.cluster[1];
   const std::int64_t tiles = std::max(cuda_gemm_tiles(config, shape), cluster);
-  const std::int64_t at_a_time = std::max<std::int64_t>(cuda_gemm_places(config, spec) / cluster, 1);
+  const std::int64_t at_a_time = std::max<std::int64_t>(cuda_gemm_places(facts, spec) / cluster, 1);
   CudaGemmWork work;
   if (a.stream_k) {
     const std::int64_t each = tiles / cluster, steps = std::max<std::int64_t>(cuda_gemm_steps(shape, facts.stage_k), 1);
@@ -68,7 +72,7 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmTile* row,
     work.b_first = at_most(shape.m, spec.gemm.b_first_m);
     work.late_launch_dependents = rows_of_tiles > 1 && at_most(rows_of_tiles, spec.gemm.next_at_end_rows) &&
                                   !at_most(steps, spec.gemm.next_at_end_steps - 1) &&
-                                  2 * work.blocks > cuda_gemm_places(config, spec);
+                                  2 * work.blocks > cuda_gemm_places(facts, spec);
   }
   return work;
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "choose/gemm/cuda_shape.hpp"
+#include "instances/gemm/cuda_resources.hpp"
 #include "spec/cuda/spec.hpp"
 
 namespace tilesmith {
@@ -35,5 +36,6 @@ struct CudaGemmWork {
 
 /// Blocks that run at a time.
 [[nodiscard]] std::int64_t cuda_gemm_places(const KernelConfig& config, const CudaSpec& spec);
+[[nodiscard]] std::int64_t cuda_gemm_places(const CudaGemmResources& facts, const CudaSpec& spec);
 
 }  // namespace tilesmith

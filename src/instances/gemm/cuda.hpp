@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,6 +29,13 @@ struct CudaGemmSubject {
   [[nodiscard]] int tile_m() const { return config.algorithm.tile[0]; }
   [[nodiscard]] int tile_n() const { return config.algorithm.tile[1]; }
   [[nodiscard]] int tile_k() const { return config.algorithm.tile[2]; }
+  /// Worked out once for all rules: a new problem is ranked by asking some hundred subjects.
+  [[nodiscard]] const CudaGemmResources& facts() const {
+    if (!known_facts) known_facts = cuda_gemm_resources(config);
+    return *known_facts;
+  }
+
+  mutable std::optional<CudaGemmResources> known_facts = {};
 };
 
 using CudaGemmRules = std::span<const Rule<CudaGemmSubject>>;

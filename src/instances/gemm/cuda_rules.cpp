@@ -387,11 +387,11 @@ constexpr Rule<Subject> kRules[] = {
      }},
     {"threads_fit", "the blocks that share an SM have no more threads together than the SM holds",
      [](const Subject& s) {
-       const CudaGemmResources facts = cuda_gemm_resources(s.config);
+       const CudaGemmResources& facts = s.facts();
        return facts.threads <= s.spec.threads_per_block && facts.threads * facts.blocks_per_sm <= s.spec.threads_per_sm;
      },
      [](const Subject& s) {
-       const CudaGemmResources facts = cuda_gemm_resources(s.config);
+       const CudaGemmResources& facts = s.facts();
        return fmt::format("{} blocks of {} threads, {} a block and {} an SM", facts.blocks_per_sm, facts.threads,
                           s.spec.threads_per_block, s.spec.threads_per_sm);
      }},
@@ -399,11 +399,11 @@ constexpr Rule<Subject> kRules[] = {
      "the sums and the other values that a thread keeps fit its registers, of a transposed tile those at launch; "
      "stream-K of transposed tiles takes one or two warpgroups",
      [](const Subject& s) {
-       const CudaGemmResources facts = cuda_gemm_resources(s.config);
+       const CudaGemmResources& facts = s.facts();
        return facts.accumulators + other_registers(s) <= facts.consumer_registers && fits_launch(s, facts);
      },
      [](const Subject& s) {
-       const CudaGemmResources facts = cuda_gemm_resources(s.config);
+       const CudaGemmResources& facts = s.facts();
        return fmt::format("{} registers of sums and {} of other values, of {}, {} at launch", facts.accumulators,
                           other_registers(s), facts.consumer_registers, facts.launch_registers);
      }},
@@ -421,17 +421,17 @@ constexpr Rule<Subject> kRules[] = {
     {"gated_slab_is_copied", "when the copy engine stores a gated result, a row of the slab has 32 bytes or more",
      [](const Subject& s) {
        if (!s.signature().epilogue_ops.gated()) return true;
-       const CudaGemmResources facts = cuda_gemm_resources(s.config);
+       const CudaGemmResources& facts = s.facts();
        return !facts.store_box || facts.slab_row_bytes >= 32;
      },
-     [](const Subject& s) { return fmt::format("rows of {} bytes", cuda_gemm_resources(s.config).slab_row_bytes); }},
+     [](const Subject& s) { return fmt::format("rows of {} bytes", s.facts().slab_row_bytes); }},
     {"shared_memory_fits", "the stages and the result's tile fit the block's share of the SM's shared memory",
      [](const Subject& s) {
-       const CudaGemmResources facts = cuda_gemm_resources(s.config);
+       const CudaGemmResources& facts = s.facts();
        return facts.shared_bytes <= shared_bytes_limit(s, facts);
      },
      [](const Subject& s) {
-       const CudaGemmResources facts = cuda_gemm_resources(s.config);
+       const CudaGemmResources& facts = s.facts();
        return fmt::format("{} bytes, {} for each of {} blocks", facts.shared_bytes, shared_bytes_limit(s, facts),
                           facts.blocks_per_sm);
      }},

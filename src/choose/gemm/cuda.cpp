@@ -136,7 +136,8 @@ class SpaceWalk {
     const CudaGemmRule* refused = refusal_of_pipeline(config, pipeline, spec_);
     if (refused != nullptr && !Visitor::kHearsRefusals) return;
     const std::vector<CudaGemmWidths> widths = cuda_gemm_widths(signature_, pipeline.pipeline);
-    std::vector<Algorithm> seen;  // a tile may be the first choice for several shapes
+    // A tile may be the first choice for several shapes; otherwise the table has it once.
+    std::vector<Algorithm> seen, seen_first;
     int place = 0;
     for (const CudaGemmTile& row : pipeline.tiles) {
       ++place;
@@ -144,11 +145,14 @@ class SpaceWalk {
       const bool for_others = row.first_for.has_value() && !first;
       if ((for_others && !Visitor::kHearsRefusals) || !is_meant_for(signature_, pipeline, row)) continue;
       const Algorithm algorithm = algorithm_of(signature_, pipeline, row);
-      if (!for_others && std::ranges::find(seen, algorithm) != seen.end()) continue;
+      const std::vector<Algorithm>& alike = row.first_for ? seen : seen_first;
+      if (!for_others && std::ranges::find(alike, algorithm) != alike.end()) continue;
       config.algorithm = algorithm;
       const CudaGemmRule* rule = refused != nullptr ? refused : refusal_of_tile(config, spec_);
       if (rule != nullptr && !Visitor::kHearsRefusals) continue;
-      if (walk(config, row, widths, rule, for_others, place, first)) seen.push_back(algorithm);
+      if (!walk(config, row, widths, rule, for_others, place, first)) continue;
+      seen.push_back(algorithm);
+      if (row.first_for) seen_first.push_back(algorithm);
     }
   }
 

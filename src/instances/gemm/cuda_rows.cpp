@@ -80,14 +80,20 @@ const CudaGemmRule* refusal_of_access(KernelConfig& config, const CudaGemmTile& 
 
 bool give_stages(KernelConfig& config, const CudaSpec& spec, int most) {
   const auto fits = [&](int stages) { return refusal_with_stages(config, spec, stages) == nullptr; };
-  // Of what the rules look at only shared memory depends on the stages, and grows with them: halve the range.
-  int few = kFewestStages, many = most + 1;
-  if (!fits(few)) return false;
-  while (many - few > 1) {
-    const int middle = (few + many) / 2;
-    (fits(middle) ? few : many) = middle;
-  }
-  config.algorithm.stages = static_cast<std::uint8_t>(few);
+  const auto bytes = [&](int stages) {
+    config.algorithm.stages = static_cast<std::uint8_t>(stages);
+    return cuda_gemm_resources(config).shared_bytes;
+  };
+  if (!fits(kFewestStages)) return false;
+  // Of what the rules look at only shared memory depends on the stages, and grows evenly with them: the guess is one
+  // off at most.
+  const long fewest = bytes(kFewestStages), step = std::max(1L, bytes(kFewestStages + 1) - fewest);
+  const long guess =
+      kFewestStages + std::max(0L, spec.shared_bytes_per_block / config.algorithm.block_per_cu - fewest) / step;
+  int stages = static_cast<int>(std::clamp<long>(guess, kFewestStages, most));
+  while (stages < most && fits(stages + 1)) ++stages;
+  while (stages > kFewestStages && !fits(stages)) --stages;
+  config.algorithm.stages = static_cast<std::uint8_t>(stages);
   return true;
 }
 

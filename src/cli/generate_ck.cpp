@@ -60,13 +60,13 @@ class Folder {
   Folder(CkWriter writer, const CkFolder& folder, std::string arch)
       : writer_(std::move(writer)), out_(folder.out), arch_(std::move(arch)) {}
 
-  [[nodiscard]] Status open();
   /// Error: unsupported, for an instance that has no source.
   [[nodiscard]] Status add(const KernelConfig& config);
   [[nodiscard]] Status close();
   [[nodiscard]] std::size_t written() const { return written_; }
 
  private:
+  [[nodiscard]] Status open();
   [[nodiscard]] Status file(const std::string& name, std::string_view content) {
     return write_if_changed(folder_.get(), name.c_str(), content, buffer_);
   }
@@ -102,6 +102,7 @@ Status Folder::open() {
 Status Folder::add(const KernelConfig& config) {
   CkWriter::Written names;
   TS_TRY(writer_.write(config, text_, &names));
+  if (!folder_) TS_TRY(open());  // a selection without a source leaves nothing behind
   // The name may be shared by several records; the key is the record's own.
   path_.assign(names.name).append(1, '.').append(names.key, 0, 12).append(".cpp");
   TS_TRY(write_if_changed(kernels_.get(), path_.c_str(), text_, buffer_));
@@ -188,7 +189,6 @@ Status generate_ck_folder(const Selection& selection, const CkFolder& options) {
   TS_ASSIGN(CkWriter writer, CkWriter::create(*chip, options.version));
   Folder folder(std::move(writer), options, std::string(chip->arch.text()));
   if (!options.names.empty()) {
-    TS_TRY(folder.open());
     for (const std::string& name : options.names) {
       TS_ASSIGN(const KernelConfig config, named_ck_instance(name, *chip));
       TS_TRY(folder.add(config));
@@ -198,7 +198,6 @@ Status generate_ck_folder(const Selection& selection, const CkFolder& options) {
     return {};
   }
   TS_ASSIGN(const Listing listing, selection.prepare());
-  TS_TRY(folder.open());
   ListStatistics statistics;
   std::map<std::string, std::pair<std::size_t, std::string>> refused;  // by rule or reason: how many, the first
   Status status;

@@ -138,6 +138,7 @@ TEST_F(BuildCk, AnEmptySelectionNamesWhatEmptiedIt) {
     const auto outcome = program(words);
     EXPECT_NE(outcome.code, 0) << words;
     EXPECT_NE(outcome.errors.find(hint), std::string::npos) << words << "\n" << outcome.errors;
+    EXPECT_FALSE(std::filesystem::exists(folder_.path() / "none")) << words;
   }
 }
 

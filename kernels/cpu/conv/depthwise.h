@@ -52,15 +52,34 @@ void run_pack(const void* args_pointer, long long task, void*) {
   const long long taps = taps_of(args), width = width_of(args), channel = task * kLanes;
   const int count = (int)min_of(kLanes, channels_of(args) - channel);
   const long long own = kForward ? s.batch : s.channel, other = kForward ? s.channel : s.batch;
+  const Stored* const w = static_cast<const Stored*>(args.w);
+  const auto place = [&](int l) { return (channel + l) / width * s.group + (channel + l) % width * own; };
   float* to = static_cast<float*>(args.workspace) + channel * taps * width;
+  // A channel's weights that lie evenly are lines, which are turned.
+  const long long step = width == 1 ? s.spatial[2] : other;
+  if (s.spatial[2] == width * step && (args.filter[1] == 1 || s.spatial[1] == args.filter[2] * s.spatial[2]) &&
+      (args.filter[0] == 1 || s.spatial[0] == args.filter[1] * s.spatial[1])) {
+    for (long long first = 0; first < taps * width; first += kLanes, to += kLanes * kLanes) {
+      const int some = (int)min_of(kLanes, taps * width - first);
+      float lines[kLanes * kLanes], turned[kLanes * kLanes];
+      for (int l = 0; l < kLanes; ++l) {
+        if (l < count)
+          line_to_words(w + place(l) + first * step, step, some, lines + l * kLanes);
+        else
+          store(lines + l * kLanes, Vec{});
+      }
+      transpose_block(lines, kLanes, turned, kLanes);
+      for (int i = 0; i < some; ++i) store(to + i * kLanes, load(turned + i * kLanes));
+    }
+    return;
+  }
   for (long long tap = 0; tap < taps; ++tap) {
     const long long h = tap / args.filter[2];
-    const Stored* const from = static_cast<const Stored*>(args.w) + h / args.filter[1] * s.spatial[0] +
-                               h % args.filter[1] * s.spatial[1] + tap % args.filter[2] * s.spatial[2];
+    const Stored* const from =
+        w + h / args.filter[1] * s.spatial[0] + h % args.filter[1] * s.spatial[1] + tap % args.filter[2] * s.spatial[2];
     for (long long j = 0; j < width; ++j, to += kLanes) {
       Stored some[kLanes] = {};
-      for (int l = 0; l < count; ++l)
-        some[l] = from[(channel + l) / width * s.group + (channel + l) % width * own + j * other];
+      for (int l = 0; l < count; ++l) some[l] = from[place(l) + j * other];
       store(to, load_floats<kElement, kLanes>(some));
     }
   }
@@ -162,38 +181,23 @@ TS_INLINE void add_row(Vec (&sums)[kPixels], const Stored* image, const float* w
     }
 }
 
-// The same of kTaps neighbouring taps, a pixel of the image apart: each vector of the image is brought once.
-template <int kPixels, int kTaps, class Read>
+// The same of kTaps taps that meet neighbouring pixels of the image, from pixels that meet pixels kPace apart: each
+// vector of the image is brought once. `image` is what the first pixel meets at the first tap; of the pixels from there
+// on, those from `low` to `high` lie inside the image, with kEdge not all.
+template <int kPixels, int kTaps, int kPace, bool kEdge, class Read>
 TS_INLINE void slide_row(Vec (&sums)[kPixels], const Stored* image, const float* weights, const Row& row,
-                         long long width, Read read) {
+                         long long width, int low, int high, Read read) {
   for (long long channel = 0; channel < width; ++channel, weights += kLanes) {
-#pragma GCC unroll 16
-    for (int at = 0; at < kPixels + kTaps - 1; ++at) {
-      const Vec x = read(image + at * row.pixel, channel);
+#pragma GCC unroll 32
+    for (int at = 0; at < (kPixels - 1) * kPace + kTaps; ++at) {
+      if (kEdge && (at < low || at >= high)) continue;
+      const Vec x = read(image + at * row.tap, channel);
 #pragma GCC unroll 8
       for (int tap = 0; tap < kTaps; ++tap)
-        if (at >= tap && at < kPixels + tap) sums[at - tap] = sums[at - tap] + load(weights + tap * row.weight) * x;
+        if (at >= tap && (at - tap) % kPace == 0 && (at - tap) / kPace < kPixels)
+          sums[(at - tap) / kPace] = sums[(at - tap) / kPace] + load(weights + tap * row.weight) * x;
     }
   }
-}
-
-// `turned`: taps go against the pixels.
-template <int kPixels, class Read>
-TS_INLINE void add_any_row(Vec (&sums)[kPixels], const Stored* image, const float* weights, Row row, long long width,
-                           Read read) {
-  if constexpr (kPixels > 1) {
-    if (row.tap == -row.pixel) {
-      image += (row.taps - 1) * row.tap;
-      weights += (row.taps - 1) * row.weight;
-      row = {row.pixel, -row.tap, -row.weight, row.taps};
-    }
-    if (row.tap == row.pixel) {
-      if (row.taps == 3) return slide_row<kPixels, 3>(sums, image, weights, row, width, read);
-      if (row.taps == 5) return slide_row<kPixels, 5>(sums, image, weights, row, width, read);
-      if (row.taps == 7) return slide_row<kPixels, 7>(sums, image, weights, row, width, read);
-    }
-  }
-  add_row<kPixels>(sums, image, weights, row, width, read);
 }
 
 // A call as the epilogue sees it, which knows groups of one channel: the channels of wider groups, from `group` on, are
@@ -233,31 +237,63 @@ struct Line {
   bool dense, even;      // channels of the image lie behind one another; what the epilogue writes and reads lies evenly
   float* sums;           // of kTogether pixels
 
+  // Calls add(image, weights) for every row of taps that meets the image: what it meets at channel `channel` of the
+  // groups from the innermost axis's pixel 0, and the weights of its tap 0.
+  template <class Add>
+  TS_INLINE void for_rows(long long channel, Add add) const {
+    const TsConvStrides& from = kForward ? args.x_strides : args.y_strides;
+    const Axis &outer = phase.axis[0], &middle = phase.axis[1];
+    const long long width = width_of(args), tap_floats = width * kLanes;
+    const long long rows = middle.tap_step * args.filter[2] * tap_floats, step = middle.hop * from.spatial[1];
+    for (long long t0 = outer_met.first; t0 < outer_met.end; ++t0) {
+      const Stored* image = static_cast<const Stored*>(kForward ? args.x : args.y) + pixel.member * from.batch +
+                            channel_place(from, width, channel) +
+                            (i0 * outer.pace + outer.start + t0 * outer.hop) * from.spatial[0] +
+                            (i1 * middle.pace + middle.start + middle_met.first * middle.hop) * from.spatial[1];
+      const float* weights =
+          static_cast<const float*>(args.workspace) + channel * taps_of(args) * width +
+          (((outer.tap_first + t0 * outer.tap_step) * args.filter[1] + middle.tap_first) * args.filter[2]) *
+              tap_floats +
+          middle_met.first * rows;
+      for (long long t1 = middle_met.first; t1 < middle_met.end; ++t1, image += step, weights += rows)
+        add(image, weights);
+    }
+  }
+
   // kPixels pixels from i on, that meet these taps of the innermost axis, for a vector of channels.
   template <int kPixels, class Read>
-  TS_INLINE void add_vector(long long i, Met met, long long channel, Read read) {
+  TS_INLINE void add_vector(long long i, Met met, long long channel, Read read, Vec (&sum)[kPixels]) const {
     const TsConvStrides& from = kForward ? args.x_strides : args.y_strides;
-    const Axis &outer = phase.axis[0], &middle = phase.axis[1], &inner = phase.axis[2];
+    const Axis& inner = phase.axis[2];
     const long long width = width_of(args), tap_floats = width * kLanes;
-    const Stored* const image = static_cast<const Stored*>(kForward ? args.x : args.y) + pixel.member * from.batch +
-                                channel_place(from, width, channel) +
-                                (i * inner.pace + inner.start + met.first * inner.hop) * from.spatial[2];
-    const float* const weights = static_cast<const float*>(args.workspace) + channel * taps_of(args) * width +
-                                 (inner.tap_first + met.first * inner.tap_step) * tap_floats;
+    const long long place = (i * inner.pace + inner.start + met.first * inner.hop) * from.spatial[2];
+    const long long tap = (inner.tap_first + met.first * inner.tap_step) * tap_floats;
     const Row row = {inner.pace * from.spatial[2], inner.hop * from.spatial[2], inner.tap_step * tap_floats,
                      met.end - met.first};
-    Vec sum[kPixels] = {};
-    for (long long t0 = outer_met.first; t0 < outer_met.end; ++t0)
-      for (long long t1 = middle_met.first; t1 < middle_met.end; ++t1) {
-        const long long place = (i0 * outer.pace + outer.start + t0 * outer.hop) * from.spatial[0] +
-                                (i1 * middle.pace + middle.start + t1 * middle.hop) * from.spatial[1];
-        const long long tap =
-            ((outer.tap_first + t0 * outer.tap_step) * args.filter[1] + middle.tap_first + t1 * middle.tap_step) *
-            args.filter[2];
-        add_any_row<kPixels>(sum, image + place, weights + tap * tap_floats, row, width, read);
-      }
-#pragma GCC unroll 8
-    for (int p = 0; p < kPixels; ++p) store(sums + p * kBlockChannels + (channel - first), sum[p]);
+    for_rows(channel, [&](const Stored* image, const float* weights) {
+      add_row<kPixels>(sum, image + place, weights + tap, row, width, read);
+    });
+  }
+
+  template <int kPixels, int kTaps, int kPace, class Read>
+  TS_INLINE void slide_vector(long long i, long long channel, Read read, Vec (&sum)[kPixels]) const {
+    const TsConvStrides& from = kForward ? args.x_strides : args.y_strides;
+    const Axis& inner = phase.axis[2];
+    const long long width = width_of(args), tap_floats = width * kLanes;
+    // Where taps go against the pixels, the last one is the first.
+    const bool turned = inner.hop < 0;
+    const long long begin = i * kPace + inner.start - (turned ? kTaps - 1 : 0);
+    const long long tap = (inner.tap_first + (turned ? kTaps - 1 : 0) * inner.tap_step) * tap_floats;
+    const Row row = {0, from.spatial[2], turned ? -inner.tap_step * tap_floats : inner.tap_step * tap_floats, kTaps};
+    constexpr int kMet = (kPixels - 1) * kPace + kTaps;
+    const int low = (int)max_of(0, -begin), high = (int)min_of(kMet, inner.size - begin);
+    for_rows(channel, [&](const Stored* image, const float* weights) {
+      const Stored* const at = image + begin * from.spatial[2];
+      if (low == 0 && high == kMet)
+        slide_row<kPixels, kTaps, kPace, false>(sum, at, weights + tap, row, width, low, high, read);
+      else
+        slide_row<kPixels, kTaps, kPace, true>(sum, at, weights + tap, row, width, low, high, read);
+    });
   }
 
   // The last row of taps is new to the caches: brings what the pixels behind these meet of it.
@@ -277,28 +313,70 @@ struct Line {
         __builtin_prefetch(row + (at + p) * from.spatial[2] + (channel - first));
   }
 
-  template <int kPixels>
-  void compute(long long i, Met met) {
-    const TsConvStrides& from = kForward ? args.x_strides : args.y_strides;
-    const long long width = width_of(args);
-    if constexpr (kPixels == kTogether) prefetch(i + kTogether);
-    for (long long channel = first; channel < end; channel += kLanes) {
-      const int count = (int)min_of(kLanes, end - channel);
-      if (dense && count == kLanes && width == 1) {
-        add_vector<kPixels>(i, met, channel, Own{});
-      } else if (dense && count == kLanes) {
-        add_vector<kPixels>(i, met, channel, Spread{lanes});
-      } else {
-        long long places[kLanes];
-        for (int l = 0; l < count; ++l)
-          places[l] = channel_place(from, width, channel + l) - channel_place(from, width, channel);
-        add_vector<kPixels>(i, met, channel, Gathered{lanes, places, count});
-      }
-    }
-    for (int p = 0; p < kPixels; ++p) finish(i + p, sums + p * kBlockChannels);
+  // Whether the sums go to the result as they are, and where its line begins.
+  [[nodiscard]] bool writes_sums() const {
+    return kElement == Element::fp32 && args.operations[0] == TS_END && even &&
+           channel_step(kForward ? args.y_strides : args.x_strides, width_of(args)) == 1;
   }
 
-  void finish(long long i, float* line) {
+  template <int kPixels>
+  TS_INLINE void put(const Vec (&sum)[kPixels], int pixels, long long channel, float* to, long long step) const {
+#pragma GCC unroll 8
+    for (int p = 0; p < kPixels; ++p)
+      if (p < pixels) store(to + p * step + (channel - first), sum[p]);
+  }
+
+  // `pixels` of kPixels pixels from i on: sums of a block of channels at `to`, `step` apart.
+  template <int kPixels, int kTaps, int kPace>
+  void slide(long long i, int pixels, float* to, long long step) const {
+    const long long width = width_of(args);
+    if constexpr (kPixels == kTogether) prefetch(i + kTogether);
+    long long channel = first;
+    for (; channel + kLanes <= end; channel += kLanes) {
+      Vec sum[kPixels] = {};
+      if (width == 1)
+        slide_vector<kPixels, kTaps, kPace>(i, channel, Own{}, sum);
+      else
+        slide_vector<kPixels, kTaps, kPace>(i, channel, Spread{lanes}, sum);
+      put(sum, pixels, channel, to, step);
+    }
+    if (channel < end)
+      for (int p = 0; p < pixels; ++p) add_gathered(i + p, channel, to + p * step);
+  }
+
+  // One pixel for a vector of channels of which perhaps not all are there.
+  void add_gathered(long long i, long long channel, float* to) const {
+    const TsConvStrides& from = kForward ? args.x_strides : args.y_strides;
+    const long long width = width_of(args);
+    const int count = (int)min_of(kLanes, end - channel);
+    long long places[kLanes];
+    for (int l = 0; l < count; ++l)
+      places[l] = channel_place(from, width, channel + l) - channel_place(from, width, channel);
+    Vec sum[1] = {};
+    add_vector<1>(i, met_by(phase.axis[2], i), channel, Gathered{lanes, places, count}, sum);
+    float line[kLanes];
+    store(line, sum[0]);
+    for (int l = 0; l < count; ++l) to[channel - first + l] = line[l];
+  }
+
+  template <int kPixels>
+  void add(long long i, Met met, float* to, long long step) const {
+    const long long width = width_of(args);
+    for (long long channel = first; channel < end; channel += kLanes) {
+      if (dense && channel + kLanes <= end) {
+        Vec sum[kPixels] = {};
+        if (width == 1)
+          add_vector<kPixels>(i, met, channel, Own{}, sum);
+        else
+          add_vector<kPixels>(i, met, channel, Spread{lanes}, sum);
+        put(sum, kPixels, channel, to, step);
+      } else {
+        for (int p = 0; p < kPixels; ++p) add_gathered(i + p, channel, to + p * step);
+      }
+    }
+  }
+
+  void finish(long long i, float* line) const {
     const TsConvStrides& strides = (kForward ? written.y_strides : written.x_strides);
     float* const other = sums + kTogether * kBlockChannels;
     Pixel at = pixel;
@@ -313,22 +391,67 @@ struct Line {
     }
   }
 
-  void run() {
+  // Calls compute(i, pixels, to, step) for runs of up to kTogether pixels, and finishes them.
+  template <class Compute>
+  TS_INLINE void in_runs(Compute compute) const {
     const Axis& inner = phase.axis[2];
-    const Met all = met_by_all(inner), every_tap = {0, inner.taps};
+    const TsConvStrides& strides = kForward ? args.y_strides : args.x_strides;
+    const bool straight = writes_sums();
+    Pixel at = pixel;
+    at.at[2] = inner.first;
+    float* const line =
+        static_cast<float*>(args.out) + place_of(strides, at, 0) + channel_place(strides, width_of(args), first);
     for (long long i = 0; i < inner.count;) {
-      const long long left = i >= all.first ? all.end - i : 0;
-      if (left >= kTogether) {
-        compute<kTogether>(i, every_tap);
-        i += kTogether;
-      } else if (left >= kTogether / 2) {
-        compute<kTogether / 2>(i, every_tap);
-        i += kTogether / 2;
-      } else {
-        compute<1>(i, met_by(inner, i));
-        ++i;
-      }
+      const int left = (int)min_of(kTogether, inner.count - i);
+      const int pixels =
+          straight ? compute(i, left, line + i * inner.step * strides.spatial[2], inner.step * strides.spatial[2])
+                   : compute(i, left, sums, (long long)kBlockChannels);
+      for (int p = 0; !straight && p < pixels; ++p) finish(i + p, sums + p * kBlockChannels);
+      i += pixels;
     }
+  }
+
+  template <int kTaps, int kPace>
+  void slide_all() const {
+    in_runs([&](long long i, int pixels, float* to, long long step) {
+      if (pixels > kTogether / 2)
+        slide<kTogether, kTaps, kPace>(i, pixels, to, step);
+      else
+        slide<kTogether / 2, kTaps, kPace>(i, pixels, to, step);
+      return pixels;
+    });
+  }
+
+  template <int kPace>
+  [[nodiscard]] bool slides() const {
+    const Axis& inner = phase.axis[2];
+    if (!dense || inner.pace != kPace || (inner.hop != 1 && inner.hop != -1)) return false;
+    if (inner.taps == 3) return slide_all<3, kPace>(), true;
+    if (inner.taps == 5) return slide_all<5, kPace>(), true;
+    if (inner.taps == 7) return slide_all<7, kPace>(), true;
+    if constexpr (!kForward) {  // phases of strides
+      if (inner.taps == 1) return slide_all<1, kPace>(), true;
+      if (inner.taps == 2) return slide_all<2, kPace>(), true;
+      if (inner.taps == 4) return slide_all<4, kPace>(), true;
+    }
+    return false;
+  }
+
+  void run() const {
+    if (slides<1>()) return;
+    if constexpr (kForward) {
+      if (slides<2>()) return;
+    }
+    const Axis& inner = phase.axis[2];
+    const Met all = met_by_all(inner);
+    in_runs([&](long long i, int, float* to, long long step) {
+      if (i >= all.first && all.end - i >= kTogether) {
+        add<kTogether>(i, {0, inner.taps}, to, step);
+        return kTogether;
+      }
+      add<1>(i, met_by(inner, i), to, step);
+      return 1;
+    });
   }
 };
 

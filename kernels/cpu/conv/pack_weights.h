@@ -1,6 +1,7 @@
 // Packed weights: for each group and panel of the result's channels, all taps behind one another, each with the
-// image's channels as words of kPanel (of the last panel: as many vectors as it needs) neighbouring columns. With
-// kOffset they are followed by -128 times the sum of each column's weights of a tap: for each panel, by tap.
+// image's channels as words of the panel's columns. A panel is three vectors of columns; two at the end where three
+// would leave one, and the last has what is left. With kOffset they are followed by -128 times the sum of each column's
+// weights of a tap: for each panel, by tap.
 
 TS_INLINE long long image_channels(const TsConvArgs& args) {
   return kForward ? args.c : args.k;
@@ -18,7 +19,13 @@ struct PackedWeights {
         taps(taps_of(args)),
         columns(blocks_of(result_channels(args), kLanes) * kLanes) {}
 
-  [[nodiscard]] int width(long long column) const { return (int)min_of(kPanel, columns - column); }
+  [[nodiscard]] long long panels() const { return blocks_of(columns, kPanel); }
+  // The first column of a panel; of panels(), the end.
+  [[nodiscard]] long long first(long long panel) const {
+    const bool narrow = columns > kPanel && columns % kPanel == kLanes;
+    return min_of(columns, panel * kPanel - (narrow && panel == panels() - 1 ? kLanes : 0));
+  }
+  [[nodiscard]] int width(long long panel) const { return (int)(first(panel + 1) - first(panel)); }
   // Where the panel that begins at a column lies, in words.
   [[nodiscard]] long long panel(long long group, long long column) const {
     return (group * columns + column) * taps * words;
@@ -55,22 +62,27 @@ long long pack_tasks(const void* args_pointer) {
   return args.groups * blocks_of(result_channels(args), kPanel) * taps_of(args);
 }
 
-// Columns of w that lie along the image's channels: they are read as lines and turned.
-inline void pack_turned(const Stored* from, long long column_step, long long step, int columns, int width,
-                        long long elements, float* to, float* lines) {
-  for (long long e = 0; e < elements; e += kChunk) {
-    const int count = (int)min_of(kChunk, elements - e);
-    for (int c = 0; c < width; ++c) {
-      if (c < columns)
-        line_to_words(from + c * column_step + e * step, step, count, lines + c * kLanes);
-      else
-        store(lines + c * kLanes, Vec{});
-    }
-    const int words = words_of(count);
-    float* const turned = lines + kPanel * kLanes;
-    for (int c = 0; c < width; c += kLanes) {
-      transpose_block(lines + c * kLanes, kLanes, turned, kLanes);
-      for (int i = 0; i < words; ++i) store(to + (e / kPack + i) * width + c, load(turned + i * kLanes));
+// Columns of w that lie along the image's channels: they are read as lines and turned, a vector of columns at a time.
+inline void pack_turned(const Stored* from, long long column_step, const ChannelLine& line, int columns, int width,
+                        float* to, float* lines) {
+  for (int c = 0; c < width; c += kLanes) {
+    const bool whole = line.step == 1 && c + kLanes <= columns && kWordsAreStored && column_step % kPack == 0;
+    for (long long e = 0; e < line.elements; e += kChunk) {
+      const int count = (int)min_of(kChunk, line.elements - e);
+      float* const turned = to + e / kPack * width + c;
+      if (whole && count == kChunk) {
+        transpose_block(reinterpret_cast<const float*>(from + c * column_step + e), column_step / kPack, turned, width);
+        continue;
+      }
+      for (int l = 0; l < kLanes; ++l) {
+        if (c + l < columns)
+          part_of_line(from + (c + l) * column_step, line, e, count, lines + l * kLanes);
+        else
+          store(lines + l * kLanes, Vec{});
+      }
+      float* const some = lines + kLanes * kLanes;
+      transpose_block(lines, kLanes, some, kLanes);
+      for (int i = 0; i < words_of(count); ++i) store(turned + i * width, load(some + i * kLanes));
     }
   }
 }
@@ -95,9 +107,9 @@ inline void pack_straight(const Stored* from, long long column_step, long long s
 void run_pack(const void* args_pointer, long long task, void* scratch) {
   const Call args(arguments(args_pointer));
   const PackedWeights packed(args);
-  const long long tap = task % packed.taps, panels = blocks_of(result_channels(args), kPanel);
-  const long long group = task / packed.taps / panels, column = task / packed.taps % panels * kPanel;
-  const int columns = (int)min_of(kPanel, result_channels(args) - column), width = packed.width(column);
+  const long long tap = task % packed.taps, panel = task / packed.taps % packed.panels();
+  const long long group = task / packed.taps / packed.panels(), column = packed.first(panel);
+  const int width = packed.width(panel), columns = (int)min_of(width, result_channels(args) - column);
   const TsConvStrides& s = args.w_strides;
   const long long h = tap / args.filter[2];
   const Stored* const from = static_cast<const Stored*>(args.w) + group * s.group + h / args.filter[1] * s.spatial[0] +
@@ -105,7 +117,7 @@ void run_pack(const void* args_pointer, long long task, void* scratch) {
                              column * (kForward ? s.batch : s.channel);
   float* const to = static_cast<float*>(args.workspace) + packed.panel(group, column) + tap * packed.words * width;
   if constexpr (kForward)
-    pack_turned(from, s.batch, s.channel, columns, width, args.c, to, static_cast<float*>(scratch));
+    pack_turned(from, s.batch, args.line(s), columns, width, to, static_cast<float*>(scratch));
   else
     pack_straight(from, s.channel, s.batch, columns, width, args.k, to);
   if constexpr (kOffset)
@@ -114,10 +126,10 @@ void run_pack(const void* args_pointer, long long task, void* scratch) {
 }
 
 // Those of all taps of a panel's columns.
-inline void offsets_of_panel(const TsConvArgs& args, const PackedWeights& packed, long long group, long long column,
+inline void offsets_of_panel(const TsConvArgs& args, const PackedWeights& packed, long long group, long long panel,
                              int* to) {
-  const float* from = static_cast<const float*>(args.workspace) + packed.offsets(args, group, column);
-  const int width = packed.width(column);
+  const float* from = static_cast<const float*>(args.workspace) + packed.offsets(args, group, packed.first(panel));
+  const int width = packed.width(panel);
   for (int c = 0; c < width; c += kLanes) {
     IVec sum = {};
     for (long long tap = 0; tap < packed.taps; ++tap) sum += (IVec)load(from + tap * width + c);

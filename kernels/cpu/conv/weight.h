@@ -1,6 +1,7 @@
 // Backward weight as a product: (tap, channel of x) by channels of y, over pixels of y. A task computes a run of (tap,
-// channel) over a run of pixels, and leaves its sums in the workspace; the runs of pixels are then added in their
-// order. How pixels are cut depends on the problem alone, so that the same problem gives the same bits on any threads.
+// channel) over a run of pixels. Where there are several runs it leaves its sums in the workspace, and they are then
+// added in their order. How pixels are cut depends on the problem alone, so that the same problem gives the same bits
+// on any threads.
 
 constexpr long long kTasksWanted = 64;   // pixels are cut until there are about so many tasks
 constexpr long long kLeastPixels = 512;  // but not into less
@@ -10,14 +11,15 @@ constexpr int kRowsOfReduction = 32;
 struct Shape {
   long long rows, columns;  // (tap, channel); channels of y, up to whole vectors
   long long pixels, splits, split_pixels;
-  long long row_blocks, column_blocks;
+  long long row_blocks, column_blocks, block_columns;
 
   explicit Shape(const TsConvArgs& args)
       : rows(args.filter[0] * args.filter[1] * args.filter[2] * args.c),
         columns(blocks_of(args.k, kLanes) * kLanes),
         pixels(args.batch * args.y_size[0] * args.y_size[1] * args.y_size[2]),
         row_blocks(blocks_of(rows, kTileM)),
-        column_blocks(blocks_of(args.k, kTileN)) {
+        column_blocks(blocks_of(args.k, kTileN)),
+        block_columns(round_up((int)blocks_of(args.k, column_blocks), kPanel)) {
     const long long tasks = args.groups * row_blocks * column_blocks;
     splits = max_of(1, min_of(blocks_of(kTasksWanted, tasks), pixels / kLeastPixels));
     split_pixels = blocks_of(blocks_of(pixels, splits), kPixels) * kPixels;
@@ -31,7 +33,7 @@ struct Shape {
 long long workspace_size(const void* args_pointer) {
   const TsConvArgs& args = arguments(args_pointer);
   const Shape shape(args);
-  return 4 * shape.partial(args, shape.splits, 0);
+  return shape.splits == 1 ? 0 : 4 * shape.partial(args, shape.splits, 0);
 }
 
 struct Segment {
@@ -101,68 +103,117 @@ struct Place {
   }
 };
 
+// `count` elements on their way to words across lines: words of one element are made at once.
+TS_INLINE void gather_line(const Stored* from, long long step, int count, Lines& lines, int half, int at,
+                           float* words) {
+  if constexpr (kPack == 1)
+    line_to_words(from, step, count, words + at);
+  else
+    gather(from, step, count, lines[half] + at);
+}
+TS_INLINE void empty_line(int count, Lines& lines, int half, int at, float* words) {
+  if constexpr (kPack == 1)
+    zero_words(words + at, count);
+  else
+    zero_line(lines[half] + at, count);
+}
+
 // What the rows read at a pixel.
-inline void bring_rows(const Call& args, const Pixel& pixel, const Segment* segments, int count, Stored* to) {
+inline void bring_rows(const Call& args, const Pixel& pixel, const Segment* segments, int count, Lines& lines, int half,
+                       float* words) {
   const TsConvStrides& strides = args.x_strides;
+  const long long base = pixel.member * strides.batch + pixel.group * strides.group;
   for (int s = 0; s < count; ++s) {
     const Segment& segment = segments[s];
-    Pixel met = pixel;
+    long long met[3], place = base;
     bool inside = true;
     for (int d = 0; d < 3; ++d) {
-      met.at[d] = pixel.at[d] * args.stride[d] + segment.offset[d];
-      inside = inside && ((met.at[d] >= 0 && met.at[d] < args.x_size[d]) || (d == 2 && args.folded > 0));
+      met[d] = pixel.at[d] * args.stride[d] + segment.offset[d];
+      place += met[d] * strides.spatial[d];
+      inside = inside && ((met[d] >= 0 && met[d] < args.x_size[d]) || (d == 2 && args.folded > 0));
     }
+    const Stored* const from = static_cast<const Stored*>(args.x) + place + segment.channel * strides.channel;
     if (inside && args.folded > 0) {
-      const Stored* const from = static_cast<const Stored*>(args.x) + place_of(strides, met, segment.channel);
-      const Call::Part part = args.inside(met.at[2], segment.channel, segment.count);
-      zero_line(to + segment.at, (int)min_of(part.first, segment.count));
-      if (part.first < part.end)
-        gather(from + part.first, 1, (int)(part.end - part.first), to + segment.at + part.first);
-      const int end = (int)max_of(0, part.end);
-      zero_line(to + segment.at + end, segment.count - end);
-    } else if (inside)
-      gather(static_cast<const Stored*>(args.x) + place_of(strides, met, segment.channel), strides.channel,
-             segment.count, to + segment.at);
-    else
-      zero_line(to + segment.at, segment.count);
+      const Call::Part part = args.inside(met[2], segment.channel, segment.count);
+      const int first = (int)min_of(part.first, segment.count), end = (int)max_of(first, part.end);
+      empty_line(first, lines, half, segment.at, words);
+      if (first < end) gather_line(from + first, 1, end - first, lines, half, segment.at + first, words);
+      empty_line(segment.count - end, lines, half, segment.at + end, words);
+    } else if (inside) {
+      gather_line(from, strides.channel, segment.count, lines, half, segment.at, words);
+    } else {
+      empty_line(segment.count, lines, half, segment.at, words);
+    }
+  }
+}
+
+// Writes weights of rows first .. first + count - 1 of a group: by lines along the channels of x, which are neighbours
+// in the usual layouts. sums(row, column) are those of a vector of columns.
+template <class Sums>
+inline void write_weights(const TsConvArgs& args, long long group, long long first, int count, long long first_column,
+                          int columns, Sums sums) {
+  const TsConvStrides& s = args.w_strides;
+  for (int column = 0; column < columns; column += kLanes) {
+    for (int row = 0; row < count;) {
+      const long long channel = (first + row) % args.c;
+      const int rows = (int)min_of(kLanes, min_of(count - row, args.c - channel));
+      long long tap = (first + row) / args.c, at = group * s.group + channel * s.channel;
+      for (int d = 2; d >= 0; --d) {
+        at += tap % args.filter[d] * s.spatial[d];
+        tap /= args.filter[d];
+      }
+      float block[kLanes * kLanes], turned[kLanes * kLanes];
+      for (int r = 0; r < kLanes; ++r) store(block + r * kLanes, r < rows ? sums(row + r, column) : Vec{});
+      transpose_block(block, kLanes, turned, kLanes);
+      const int some = (int)min_of(kLanes, columns - column);
+      for (int c = 0; c < some; ++c)
+        write_stepped(args.out_type, turned + c * kLanes, rows, args.out, at + (first_column + column + c) * s.batch,
+                      s.channel);
+      row += rows;
+    }
   }
 }
 
 void run_weight(const void* args_pointer, long long task, void* memory) {
-  const Call args(arguments(args_pointer));
+  const TsConvArgs& given = arguments(args_pointer);
+  const Call args(given);
   const Shape shape(args);
   Scratch w(memory);
-  const long long first_column = task % shape.column_blocks * kTileN;
+  const long long first_column = task % shape.column_blocks * shape.block_columns;
   task /= shape.column_blocks;
   const long long first_row = task % shape.row_blocks * kTileM;
   task /= shape.row_blocks;
   const long long group = task % args.groups, split = task / args.groups;
   const int rows = (int)min_of(kTileM, shape.rows - first_row), strips = (int)blocks_of(rows, kRows);
-  const int columns = (int)min_of(kTileN, args.k - first_column), panels = (int)blocks_of(columns, kPanel);
-  const int all_columns = (int)min_of(kTileN, shape.columns - first_column);
+  const int columns = (int)min_of(shape.block_columns, args.k - first_column), panels = (int)blocks_of(columns, kPanel);
+  const int all_columns = (int)min_of(shape.block_columns, shape.columns - first_column);
   const int segments = cut(args, first_row, rows, w.segments);
   const long long begin = split * shape.split_pixels, end = min_of(shape.pixels, begin + shape.split_pixels);
 
-  zero_words(w.sums, strips * panels * kSumsPerTile);
+  if (begin >= end) zero_words(w.sums, kTileM * kTileN);
   Lines x_lines = {}, y_lines = {};
   Place place(args, group, begin);
   for (long long first = begin; first < end; first += kPixels) {
     const int words = words_of((int)min_of(kPixels, end - first));
     for (int i = 0; i < words; ++i) {
+      float* const a = w.a + i * kTileM;
+      float line[kTileN + kLanes];
       for (int half = 0; half < kPack; ++half) {
         if (first + i * kPack + half >= end) {
-          zero_line(x_lines[half], rows);
-          zero_line(y_lines[half], columns);
+          empty_line(rows, x_lines, half, 0, a);
+          empty_line(columns, y_lines, half, 0, line);
           continue;
         }
-        bring_rows(args, place.pixel, w.segments, segments, x_lines[half]);
-        gather(static_cast<const Stored*>(args.y) + place_of(args.y_strides, place.pixel, first_column),
-               args.y_strides.channel, columns, y_lines[half]);
+        bring_rows(args, place.pixel, w.segments, segments, x_lines, half, a);
+        for (int r = rows; kPack == 1 && r < strips * kRows; ++r) a[r] = 0;
+        gather_line(static_cast<const Stored*>(args.y) + place_of(args.y_strides, place.pixel, first_column),
+                    args.y_strides.channel, columns, y_lines, half, 0, line);
         place.advance(args);
       }
-      lines_to_words(x_lines, strips * kRows, w.a + i * kTileM);
-      float line[kTileN];
-      lines_to_words(y_lines, all_columns, line);
+      if constexpr (kPack > 1) {
+        lines_to_words(x_lines, strips * kRows, a);
+        lines_to_words(y_lines, all_columns, line);
+      }
       for (int c = 0; c < all_columns; c += kLanes) {
         const int panel = c / kPanel * kPanel, width = (int)min_of(kPanel, all_columns - panel);
         store(w.b + panel * kTileK + i * width + c - panel, load(line + c));
@@ -171,53 +222,38 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
     const Run run = {0, words, 0};
     for (int p = 0; p < panels; ++p)
       for (int s = 0; s < strips; ++s)
-        multiply_tile(w.a + s * kRows, 1, kTileM, w.b + p * kPanel * kTileK,
-                      (int)min_of(kPanel, all_columns - p * kPanel), &run, 1, w.sums + (s * panels + p) * kSumsPerTile,
-                      false);
+        multiply_tile({w.a + s * kRows, 1, kTileM}, rows - s * kRows, w.b + p * kPanel * kTileK,
+                      (int)min_of(kPanel, all_columns - p * kPanel), &run, 1, w.sums + s * kRows * kTileN + p * kPanel,
+                      kTileN, first == begin);
   }
 
+  if (shape.splits == 1)
+    return write_weights(given, group, first_row, rows, first_column, columns,
+                         [&](int row, int column) { return load(w.sums + row * kTileN + column); });
   float* const to = static_cast<float*>(args.workspace) + shape.partial(args, split, group);
   for (int r = 0; r < rows; ++r)
     for (int c = 0; c < all_columns; c += kLanes)
-      store(to + (first_row + r) * shape.columns + first_column + c,
-            load(w.sums + (r / kRows * panels + c / kPanel) * kSumsPerTile + r % kRows * kPanel + c % kPanel));
+      store(to + (first_row + r) * shape.columns + first_column + c, load(w.sums + r * kTileN + c));
 }
 
 long long reduce_tasks(const void* args_pointer) {
   const TsConvArgs& args = arguments(args_pointer);
-  return args.groups * blocks_of(Shape(args).rows, kRowsOfReduction);
+  const Shape shape(args);
+  return shape.splits == 1 ? 0 : args.groups * blocks_of(shape.rows, kRowsOfReduction);
 }
 
-// Adds the partials in their order and writes the weights: by lines along the channels of x, which are neighbours in
-// the usual layouts.
+// Adds the partials in their order.
 void run_reduce(const void* args_pointer, long long task, void*) {
   const TsConvArgs& args = arguments(args_pointer);
   const Shape shape(args);
   const long long blocks = blocks_of(shape.rows, kRowsOfReduction), group = task / blocks;
-  const long long first = task % blocks * kRowsOfReduction, end = min_of(shape.rows, first + kRowsOfReduction);
-  const TsConvStrides& s = args.w_strides;
+  const long long first = task % blocks * kRowsOfReduction;
   const float* const partials = static_cast<const float*>(args.workspace);
-  for (long long row = first; row < end;) {
-    const long long channel = row % args.c;
-    const int rows = (int)min_of(kLanes, min_of(end - row, args.c - channel));
-    long long tap = row / args.c, at = group * s.group + channel * s.channel;
-    for (int d = 2; d >= 0; --d) {
-      at += tap % args.filter[d] * s.spatial[d];
-      tap /= args.filter[d];
-    }
-    for (long long column = 0; column < args.k; column += kLanes) {
-      float sums[kLanes * kLanes] = {}, lines[kLanes * kLanes];
-      for (int r = 0; r < rows; ++r) {
+  write_weights(
+      args, group, first, (int)min_of(kRowsOfReduction, shape.rows - first), 0, (int)args.k, [&](int row, int column) {
         Vec sum = {};
         for (long long split = 0; split < shape.splits; ++split)
-          sum = sum + load(partials + shape.partial(args, split, group) + (row + r) * shape.columns + column);
-        store(sums + r * kLanes, sum);
-      }
-      transpose_block(sums, kLanes, lines, kLanes);
-      const int columns = (int)min_of(kLanes, args.k - column);
-      for (int c = 0; c < columns; ++c)
-        write_stepped(args.out_type, lines + c * kLanes, rows, args.out, at + (column + c) * s.batch, s.channel);
-    }
-    row += rows;
-  }
+          sum = sum + load(partials + shape.partial(args, split, group) + (first + row) * shape.columns + column);
+        return sum;
+      });
 }

@@ -30,21 +30,39 @@ TS_INLINE const TsConvArgs& arguments(const void* args) {
   return *static_cast<const TsConvArgs*>(args);
 }
 
-// A call as the products see it. Where pixels of x are few channels behind one another, as in a network's first layer,
-// the innermost taps are folded into the channels: a row of the filter is one tap, and what it meets is one line of x,
-// of which the part beside the image is zeros.
+// Whether a tensor's elements as they lie are the words.
+constexpr bool kWordsAreStored = kInstruction != Instruction::dot_int16 && kPack * sizeof(Stored) == 4;
+
+// A line of elements along the channels, and along the taps that were folded into them: element e lies at
+// e / channels * tap + e % channels * step, where that is even at e * step.
+struct ChannelLine {
+  long long elements, channels, step, tap;
+  bool even;
+
+  [[nodiscard]] TS_INLINE long long at(long long e) const {
+    return even ? e * step : e / channels * tap + e % channels * step;
+  }
+};
+
+// A call as the products see it. Where few channels lie between neighbouring taps, as in a network's first layer, the
+// innermost taps are folded into the channels: a row of the filter is one tap, and what it meets is one line of x, of
+// which the part beside the image is zeros. Forward they are folded whatever the strides, so that packed weights do not
+// depend on them.
 struct Call : TsConvArgs {
   long long folded = 0;  // channels of x before the taps joined them; 0: nothing is folded
 
   explicit Call(const TsConvArgs& args) : TsConvArgs(args) {
-    if (kDirection == Direction::backward_data || c >= kLanes || filter[2] == 1 || dilation[2] != 1 ||
-        x_strides.channel != 1 || x_strides.spatial[2] != c)
-      return;
-    const bool w_folds = w_strides.channel == 1 && w_strides.spatial[2] == c;
-    if (kDirection == Direction::forward && !w_folds) return;
+    if (kDirection == Direction::backward_data || c >= kLanes || filter[2] == 1 || dilation[2] != 1) return;
+    if (kDirection == Direction::backward_weight && (x_strides.channel != 1 || x_strides.spatial[2] != c)) return;
     folded = c;
     c *= filter[2];
     filter[2] = 1;
+  }
+
+  // The line of channels of x or w.
+  [[nodiscard]] ChannelLine line(const TsConvStrides& s) const {
+    const long long channels = folded > 0 ? folded : c;
+    return {c, channels, s.channel, s.spatial[2], folded == 0 || s.spatial[2] == channels * s.channel};
   }
 
   // Of the line of `count` elements from element `channel` of pixel i of the innermost coordinate: what of it lies
@@ -98,17 +116,47 @@ TS_INLINE void words_of_chunk(const Stored* from, float* to) {
   }
 }
 
+// A vector of the first `count` elements, behind which nothing may be read, and zeros. (AVX-512; a template, because
+// only its kernels have the instruction.)
+constexpr bool kLoadsParts = kLanes == 16;
+typedef float TightVec __attribute__((vector_size(4 * kLanes), aligned(1), may_alias));
+template <class V = Vec>
+TS_INLINE V load_part(const Stored* from, int count) {
+  V x;
+  asm("vmovdqu8 %1, %0%{%2%}%{z%}"
+      : "=v"(x)
+      : "m"(*reinterpret_cast<const TightVec*>(from)), "Yk"(~0ull >> (64 - count * (int)sizeof(Stored))));
+  return x;
+}
+
 // A line of `count` elements, `step` apart, as words along it. What the last word lacks is zero.
 template <bool kImage = false>
 inline void line_to_words(const Stored* from, long long step, int count, float* to) {
   int i = 0;
-  if (step == 1)
+  if (step == 1) {
     for (; i + kChunk <= count; i += kChunk) words_of_chunk<kImage>(from + i, to + i / kPack);
+    if constexpr (kWordsAreStored && kLoadsParts) {
+      if (i < count) store(to + i / kPack, raised<kImage>(load_part(from + i, count - i)));
+      return;
+    }
+  }
   for (; i < count; i += kChunk) {
     Stored rest[kChunk] = {};
     const int some = (int)min_of(kChunk, count - i);
     for (int e = 0; e < some; ++e) rest[e] = from[(i + e) * step];
     words_of_chunk<kImage>(rest, to + i / kPack);
+  }
+}
+
+// Elements first .. first + count - 1 of a line as words.
+template <bool kImage = false>
+inline void part_of_line(const Stored* from, const ChannelLine& line, long long first, int count, float* to) {
+  if (line.even) return line_to_words<kImage>(from + first * line.step, line.step, count, to);
+  for (int i = 0; i < count; i += kChunk) {
+    Stored some[kChunk] = {};
+    const int whole = (int)min_of(kChunk, count - i);
+    for (int e = 0; e < whole; ++e) some[e] = from[line.at(first + i + e)];
+    words_of_chunk<kImage>(some, to + i / kPack);
   }
 }
 
@@ -163,30 +211,48 @@ struct Run {
   long long b;
 };
 
-template <int kVectors>
-inline void multiply_runs(const float* a, long long a_row, int a_step, const float* b, const Run* runs, int count,
-                          float* sums, bool first) {
-  Sum c[kRows][kVectors];
+// How long before it is needed b is asked for, as in GEMM's micro-kernel.
+constexpr int kStepsAhead = kPack == 1 ? 16 : 0;
+
+// Words of a: `row` from one row to the next, `step` from one word to the next.
+struct Rows {
+  const float* words;
+  long long row;
+  int step;
+};
+
+template <int kCount, int kVectors>
+inline void multiply_runs(const Rows& a, const float* b, const Run* runs, int count, float* sums, long long sums_row,
+                          bool first) {
+  Sum c[kCount][kVectors];
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
+  for (int r = 0; r < kCount; ++r) {
 #pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) c[r][v] = first ? fresh_zero<Sum>() : (Sum)load(sums + r * kPanel + v * kLanes);
+    for (int v = 0; v < kVectors; ++v)
+      c[r][v] = first ? fresh_zero<Sum>() : (Sum)load(sums + r * sums_row + v * kLanes);
   }
   for (int i = 0; i < count; ++i)
-    multiply<kRows, kVectors>(c, a + (long long)runs[i].at * a_step, a_row, a_step, b + runs[i].b * kVectors * kLanes,
-                              kVectors * kLanes, runs[i].words);
+    multiply<kCount, kVectors>(c, a.words + (long long)runs[i].at * a.step, a.row, a.step,
+                               b + runs[i].b * kVectors * kLanes, kVectors * kLanes, runs[i].words, kStepsAhead);
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
+  for (int r = 0; r < kCount; ++r) {
 #pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) store(sums + r * kPanel + v * kLanes, (Vec)c[r][v]);
+    for (int v = 0; v < kVectors; ++v) store(sums + r * sums_row + v * kLanes, (Vec)c[r][v]);
   }
 }
 
-// sums[r][j] (+)= sum over the runs' words of a[r * a_row + word * a_step] * b[word * width + j], for kRows rows and
-// `width` columns.
-inline void multiply_tile(const float* a, long long a_row, int a_step, const float* b, int width, const Run* runs,
-                          int count, float* sums, bool first) {
-  if (width == kPanel) return multiply_runs<3>(a, a_row, a_step, b, runs, count, sums, first);
-  if (width == 2 * kLanes) return multiply_runs<2>(a, a_row, a_step, b, runs, count, sums, first);
-  return multiply_runs<1>(a, a_row, a_step, b, runs, count, sums, first);
+template <int kVectors>
+[[gnu::noinline]] void multiply_rows(const Rows& a, int rows, const float* b, const Run* runs, int count, float* sums,
+                                     long long sums_row, bool first) {
+  if (rows > kRows / 2) return multiply_runs<kRows, kVectors>(a, b, runs, count, sums, sums_row, first);
+  return multiply_runs<kRows / 2, kVectors>(a, b, runs, count, sums, sums_row, first);
+}
+
+// sums[r][j] (+)= sum over the runs' words of a[r][word] * b[word * width + j], for kRows rows, of which `rows` count,
+// and `width` columns.
+inline void multiply_tile(const Rows& a, int rows, const float* b, int width, const Run* runs, int count, float* sums,
+                          long long sums_row, bool first) {
+  if (width == kPanel) return multiply_rows<3>(a, rows, b, runs, count, sums, sums_row, first);
+  if (width == 2 * kLanes) return multiply_rows<2>(a, rows, b, runs, count, sums, sums_row, first);
+  return multiply_rows<1>(a, rows, b, runs, count, sums, sums_row, first);
 }

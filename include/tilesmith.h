@@ -831,6 +831,13 @@ typedef struct tilesmith_conv_operand {
   float high;
 } tilesmith_conv_operand;
 
+/* Parts of a call's problem. */
+typedef enum tilesmith_conv_flag {
+  /* w is a buffer that tilesmith_conv_pack_w wrote, aligned to 64 bytes. w_strides.batch is its size in bytes (0: not
+   * known), its other strides are not read. Only on the CPU, forward and backward data. */
+  TILESMITH_PACKED_W = 1
+} tilesmith_conv_flag;
+
 /* One complete call of a grouped convolution in one to three dimensions. tilesmith/conv.hpp has the formulas.
  * Coordinates that it lacks have sizes, strides and dilations of 1, and no padding.
  *
@@ -876,7 +883,9 @@ typedef struct tilesmith_conv {
   /* In order; TILESMITH_EPILOGUE_NONE ends the list. Not of backward weight. */
   tilesmith_conv_operand epilogue[TILESMITH_EPILOGUE_LENGTH];
 
-  const tilesmith_context_options* options; /* as in tilesmith_attention */
+  const tilesmith_context_options* options; /* as in tilesmith_attention. Packing w does not read them */
+
+  uint64_t flags; /* tilesmith_conv_flag, or-ed */
 } tilesmith_conv;
 
 /* bf16, forward, everything of size 1, without optional parts: set what differs. */
@@ -885,7 +894,7 @@ typedef struct tilesmith_conv {
     sizeof(tilesmith_conv), {0, 0}, TILESMITH_CONV_FORWARD, TILESMITH_BF16, TILESMITH_BF16, TILESMITH_BF16, 1, 1, 1,   \
         1, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, NULL, NULL, NULL, NULL,                   \
         {0, 0, 0, {0, 0, 0}}, {0, 0, 0, {0, 0, 0}}, {0, 0, 0, {0, 0, 0}}, NULL, NULL, 0, {TILESMITH_NO_CONV_OPERANDS}, \
-        NULL                                                                                                           \
+        NULL, 0                                                                                                        \
   }
 #define TILESMITH_NO_CONV_OPERAND \
   { 0, 0, NULL, {0, 0, 0, {0, 0, 0}}, 0, 0 }
@@ -893,11 +902,23 @@ typedef struct tilesmith_conv {
   TILESMITH_NO_CONV_OPERAND, TILESMITH_NO_CONV_OPERAND, TILESMITH_NO_CONV_OPERAND, TILESMITH_NO_CONV_OPERAND, \
       TILESMITH_NO_CONV_OPERAND, TILESMITH_NO_CONV_OPERAND, TILESMITH_NO_CONV_OPERAND, TILESMITH_NO_CONV_OPERAND
 
-/* Fills in the strides of dense tensors in this layout (tilesmith_conv_layout), from the problem's fields. */
+/* Fills in the strides of dense tensors in this layout (tilesmith_conv_layout), from the problem's fields. For a packed
+ * w it fills in zeros. */
 TILESMITH_API tilesmith_status tilesmith_conv_dense(tilesmith_conv* call, int32_t layout);
 
 /* Computes the result, all of it. As tilesmith_attention_forward: the first call of a problem plans it. */
 TILESMITH_API tilesmith_status tilesmith_conv_compute(tilesmith_context* context, const tilesmith_conv* call);
+
+/* Packs w once, for calls with TILESMITH_PACKED_W that have this direction, data_type, groups, c, k, filter and
+ * dilation of the last coordinate, any batch, image, stride, padding, epilogue and layout of the other tensors, and run
+ * on the same kind of machine. Of the call these fields, w and w_strides are read. The bytes may be copied, kept in a
+ * file and moved; they name what they were made for, and another call fails with invalid_argument. CPU only: CUDA
+ * kernels read plain filters at full speed (unsupported). packed: 64-byte aligned, at least the size that
+ * tilesmith_conv_packed_bytes tells, and apart from w. */
+TILESMITH_API tilesmith_status tilesmith_conv_packed_bytes(tilesmith_context* context, const tilesmith_conv* call,
+                                                           uint64_t* out);
+TILESMITH_API tilesmith_status tilesmith_conv_pack_w(tilesmith_context* context, const tilesmith_conv* call,
+                                                     void* packed, uint64_t packed_bytes);
 
 /* The same in two steps, as those of attention forward. */
 typedef struct tilesmith_conv_plan tilesmith_conv_plan;
@@ -917,7 +938,7 @@ typedef struct tilesmith_plan_stage {
 /* One step of a plan: a kernel, and what it is there for. */
 typedef struct tilesmith_plan_step {
   const char* kernel;
-  const char* role; /* "compute", "pack_b" */
+  const char* role; /* "compute", "pack_b", "pack_w" */
   const char* what; /* what the step does, in words */
 } tilesmith_plan_step;
 

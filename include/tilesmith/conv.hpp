@@ -21,6 +21,9 @@
 // the result's type and sizes. The scales of 8-bit tensors are a scale_n: that of x times those of w.
 //
 // A batch of 0 computes nothing forward and in backward data; the gradient of w is then zeros.
+//
+// Packed w: with `packed_w`, w is a buffer that Dispatcher::pack_w made of filters, so that calls do not pack them
+// anew.
 #pragma once
 
 #include <array>
@@ -71,6 +74,7 @@ struct ConvProblem {
   /// multiple of 16 bytes where the channels are one (of 8, 4 or 2 where these are); or a pointer, or the step from
   /// filter to filter, is no such multiple. The CPU does not ask.
   bool unaligned = false;
+  bool packed_w = false;    ///< w is what Dispatcher::pack_w made of filters; CPU, forward and backward data
   GemmEpilogue epilogue{};  ///< forward and backward data: all but bias_m, scale_m, gates and amax
 
   [[nodiscard]] ConvSpatial in() const { return {in_d, in_h, in_w}; }
@@ -119,6 +123,7 @@ struct ConvProblem {
     visit("pad_high_h", self.pad_high_h);
     visit("pad_high_w", self.pad_high_w);
     visit("unaligned", self.unaligned);
+    visit("packed_w", self.packed_w);
     visit("epilogue", self.epilogue);
   }
 };
@@ -127,7 +132,8 @@ struct ConvProblem {
 [[nodiscard]] TILESMITH_API Status validate(const ConvProblem& problem);
 
 /// Element (n, g, c, pixel) of a tensor is at index n * batch + g * group + c * channel + the sum of pixel[i] *
-/// spatial[i]. Of w, `batch` is the step between the k filters of a group. The stride of an only member is not read.
+/// spatial[i]. Of w, `batch` is the step between the k filters of a group. The stride of an only member is not read. Of
+/// a packed w `batch` is the buffer's bytes, 0 where they are not known, and no other stride is read.
 struct ConvStrides {
   std::int64_t batch = 0, group = 0, channel = 0;
   ConvSpatial spatial{};
@@ -155,7 +161,7 @@ struct ConvArguments {
 /// channels, d, h, w) and (filters, c, d, h, w). Channels are group by group.
 enum class ConvLayout : std::uint8_t { channels_last, channels_first };
 
-/// Strides of dense tensors in this layout, those of the epilogue too.
+/// Strides of dense tensors in this layout, those of the epilogue too. A packed w has none.
 [[nodiscard]] TILESMITH_API ConvArguments dense_arguments(const ConvProblem& problem, ConvLayout layout);
 
 }  // namespace tilesmith

@@ -54,7 +54,7 @@ struct DispatcherOptions {
 /// One step of a plan, for people and logs: a kernel, and what it is there for.
 struct PlanStep {
   std::string kernel;  ///< the kernel's name
-  std::string role;    ///< its role in the recipe: "compute", "pack_b"
+  std::string role;    ///< its role in the recipe: "compute", "pack_b", "pack_w"
   std::string what;    ///< what it does, in words
 };
 
@@ -235,6 +235,12 @@ class TILESMITH_API Dispatcher {
   /// of plan().
   [[nodiscard]] Result<std::size_t> packed_b_bytes(const GemmProblem& problem);
   [[nodiscard]] Status pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed);
+
+  /// Packs w once for any number of convolutions with `packed_w`: of this direction (forward or backward data), type,
+  /// groups, c, k, filter and dilation_w, of any batch, image, stride, padding, epilogue and layout of the other
+  /// tensors. Otherwise as pack_b.
+  [[nodiscard]] Result<std::size_t> packed_w_bytes(const ConvProblem& problem);
+  [[nodiscard]] Status pack_w(const ConvProblem& problem, const void* w, const ConvStrides& strides, void* packed);
 
   /// What serving needs beside attention (serving.hpp). Done on return on the CPU, queued on the stream of a CUDA
   /// device, where the first call of a kind may compile a kernel; on any number of threads at once. There is no

@@ -31,6 +31,7 @@ from tilesmith._errors import Error, Failure, InvalidArgument, OutOfMemory, Unsu
 from tilesmith._gemm import grouped_matmul, linear, matmul, mm_plus_mm
 from tilesmith._library import library_path, version
 from tilesmith._options import options
+from tilesmith._packed_conv_weight import PackedConvWeight, pack_conv_weight
 from tilesmith._packed_weight import PackedWeight, pack_weight
 from tilesmith._plan import Plan, Region, Stage, Step, last_plan
 from tilesmith._sdpa import scaled_dot_product_attention
@@ -40,11 +41,11 @@ from tilesmith._tensor_library import watch_for_tracing
 from tilesmith._tune import TunedProblem, TuneReport, tune, tuning
 
 __all__ = [
-    "Candidate", "Candidates", "Device", "Error", "Failure", "InvalidArgument", "OutOfMemory", "PackedWeight", "Plan",
+    "Candidate", "Candidates", "Device", "Error", "Failure", "InvalidArgument", "OutOfMemory", "PackedConvWeight", "PackedWeight", "Plan",
     "Refusal", "Region", "Stage", "Step", "StoreStats", "TuneReport", "TunedProblem", "Unsupported", "WrongType",
     "append_kv", "attention", "attention_backward", "candidates", "cascade_attention", "conv1d", "conv2d", "conv3d", "conv_backward_data",
     "conv_backward_weight", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "devices", "grouped_matmul", "last_plan",
-    "library_path", "linear", "matmul", "merge_states", "missing", "mla_decode", "mm_plus_mm", "options", "pack_weight",
+    "library_path", "linear", "matmul", "merge_states", "missing", "mla_decode", "mm_plus_mm", "options", "pack_conv_weight", "pack_weight",
     "scaled_dot_product_attention", "store_stats", "tune", "tuning", "version",
 ]
 

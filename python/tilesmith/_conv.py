@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, TypeVar, Unpack
+from typing import Any, Optional, Sequence, TypeVar, Union, Unpack
 
 from tilesmith._candidates import listed_functions
 from tilesmith._conv_call import Geometry, Padding, Sizes, check_groups, check_rank, geometry_of, out_sizes, shape_of, sizes_of
 from tilesmith._errors import InvalidArgument, Unsupported
 from tilesmith._options import under
+from tilesmith._packed_conv_weight import PackedConvWeight
 from tilesmith._refusals import refusing
 from tilesmith._tensor_library import Servers
 from tilesmith._views import flag, shown, whole
 from tilesmith.typing import Activation, CallOptions
 
 Array = TypeVar("Array")  #: torch.Tensor or numpy.ndarray
+Filters = Union[Array, PackedConvWeight]
 
 _servers = Servers("conv", "conv")
 _bias_servers = Servers("conv", "bias_gradient")
@@ -23,6 +25,8 @@ _scale_servers = Servers("conv", "joined_scales")
 def _serve(function: str, options: CallOptions, form: str, a: Any, b: Any, shape: tuple[int, ...], g: Geometry, *, scale: Any = None,
            bias: Any = None, residual: Any = None, out: Any = None, out_dtype: Any = None, activation: Optional[str] = None) -> Any:  # fmt: skip
     """By the library of the first tensor: `form`, a key of FORMS, of a and b; `shape` is the result's."""
+    if b.__class__ is PackedConvWeight and not b.is_packed:
+        b = b.data
     serve = _servers.by_type.get(type(a)) or _servers.find("x" if form in ("conv", "transposed") else "dy", a)
     if options:
         serve = under(function, options, _servers, serve)
@@ -80,7 +84,7 @@ def _check_gradient(dy: Any, x: tuple[int, ...], w: tuple[int, ...], g: Geometry
 
 
 @refusing
-def conv_backward_data(dy: Array, w: Array, x_shape: Sequence[int], *, stride: Sizes = 1, padding: Padding = 0,
+def conv_backward_data(dy: Array, w: Filters[Array], x_shape: Sequence[int], *, stride: Sizes = 1, padding: Padding = 0,
                        dilation: Sizes = 1, groups: int = 1, out: Optional[Array] = None, out_dtype: Any = None,
                        **options: Unpack[CallOptions]) -> Array:  # fmt: skip
     """The gradient by the image of conv1d, conv2d or conv3d (by the number of dimensions), from that by the result.
@@ -125,14 +129,14 @@ def conv_backward_weight(dy: Array, x: Array, w_shape: Sequence[int], *, stride:
 
 
 @refusing
-def conv2d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1,
+def conv2d(x: Array, w: Filters[Array], bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1,
            groups: int = 1, activation: Optional[Activation] = None, residual: Optional[Array] = None, scale_x: Any = None,
            scale_w: Any = None, out: Optional[Array] = None, out_dtype: Any = None, **options: Unpack[CallOptions]) -> Array:  # fmt: skip
     """Convolution of images, as torch's (the filter is not turned), with a bias, a residual and an activation.
 
     x: (batch, channels, height, width), float32, float16, bfloat16, float8 (e4m3) or int8, any strides; torch, NumPy or
         DLPack.
-    w: (filters, channels / groups, height, width), of x's type.
+    w: (filters, channels / groups, height, width), of x's type; or what pack_conv_weight made of such filters.
     bias: (filters,), contiguous; float32, float16 or bfloat16.
     stride, dilation: a number or one for each coordinate. padding: likewise, or pairs (before, behind), "same" or "valid".
     groups: channels and filters fall into so many groups. As many as channels: a depthwise convolution.
@@ -157,7 +161,7 @@ def conv2d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 
 
 
 @refusing
-def conv1d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1,
+def conv1d(x: Array, w: Filters[Array], bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1,
            groups: int = 1, activation: Optional[Activation] = None, residual: Optional[Array] = None, scale_x: Any = None,
            scale_w: Any = None, out: Optional[Array] = None, out_dtype: Any = None, **options: Unpack[CallOptions]) -> Array:  # fmt: skip
     """conv2d of one coordinate: x (batch, channels, length), w (filters, channels / groups, length)."""
@@ -167,7 +171,7 @@ def conv1d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 
 
 
 @refusing
-def conv3d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1,
+def conv3d(x: Array, w: Filters[Array], bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1,
            groups: int = 1, activation: Optional[Activation] = None, residual: Optional[Array] = None, scale_x: Any = None,
            scale_w: Any = None, out: Optional[Array] = None, out_dtype: Any = None, **options: Unpack[CallOptions]) -> Array:  # fmt: skip
     """conv2d of three coordinates: x (batch, channels, depth, height, width), w likewise."""
@@ -177,13 +181,14 @@ def conv3d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 
 
 
 @refusing
-def conv_transpose2d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Sizes = 0,
+def conv_transpose2d(x: Array, w: Filters[Array], bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Sizes = 0,
                      output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
                      activation: Optional[Activation] = None, residual: Optional[Array] = None,
                      out: Optional[Array] = None, out_dtype: Any = None, **options: Unpack[CallOptions]) -> Array:  # fmt: skip
     """Transposed convolution, as torch's: what conv2d's gradient by its image computes.
 
-    x: (batch, channels, height, width). w: (channels, filters / groups, height, width). bias: (filters,).
+    x: (batch, channels, height, width). w: (channels, filters / groups, height, width), or what
+        pack_conv_weight(transposed=True) made of it. bias: (filters,).
     output_padding: pixels behind the result's last, below the stride or the dilation. The others: as of conv2d.
 
     Returns (batch, filters, ...) of the sizes (size - 1) stride - 2 padding + dilation (filter - 1) + output_padding + 1.
@@ -195,7 +200,7 @@ def conv_transpose2d(x: Array, w: Array, bias: Optional[Array] = None, *, stride
 
 
 @refusing
-def conv_transpose1d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Sizes = 0,
+def conv_transpose1d(x: Array, w: Filters[Array], bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Sizes = 0,
                      output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
                      activation: Optional[Activation] = None, residual: Optional[Array] = None,
                      out: Optional[Array] = None, out_dtype: Any = None, **options: Unpack[CallOptions]) -> Array:  # fmt: skip
@@ -206,7 +211,7 @@ def conv_transpose1d(x: Array, w: Array, bias: Optional[Array] = None, *, stride
 
 
 @refusing
-def conv_transpose3d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Sizes = 0,
+def conv_transpose3d(x: Array, w: Filters[Array], bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Sizes = 0,
                      output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
                      activation: Optional[Activation] = None, residual: Optional[Array] = None,
                      out: Optional[Array] = None, out_dtype: Any = None, **options: Unpack[CallOptions]) -> Array:  # fmt: skip

@@ -22,6 +22,8 @@ _BIAS, _SCALE, _ADD = 1, 3, 5
 _RESULTS = {"fp32": ("fp32",), "fp16": ("fp16", "fp32"), "bf16": ("bf16", "fp32"), "fp8": ("bf16", "fp16", "fp32"),
             "int8": ("fp32", "bf16", "fp16", "int8")}  # fmt: skip
 _FLOATS = ("fp32", "fp16", "bf16")
+PACKED_TYPES = tuple(_CODES)
+_PACKED_W = 1
 NARROW = ("fp8", "int8")  #: types that are read forward alone, and have scales
 
 
@@ -134,6 +136,7 @@ class Described(NamedTuple):
     out_type: Optional[str]  #: None: as out has it, or as a
     activation: Optional[str]
     threads: int  #: that the tensors' library wants; 0: it has no wish
+    packed_bytes: int = 0  #: of filters that are packed
 
 
 class Call:
@@ -163,6 +166,8 @@ class Call:
         call.pad_high = _coordinates([high for _, high in g.padding], 0)
         call.x_strides, call.y_strides = _strides(x, g.groups, False), _strides(y, g.groups, False)
         call.w_strides = _strides(w, g.groups, True)
+        if d.packed_bytes:
+            call.flags, call.w_strides = _PACKED_W, ConvStrides(d.packed_bytes)
         self._reads = form.reads
         self._scale = self._bias = self._residual = -1  #: their places among the operations
         operations = 0
@@ -197,6 +202,25 @@ class Call:
         status = self._run(None, self._address)
         if status:
             raise_last_error(status)
+
+
+def packing_call(w: View, groups: int, dilation: tuple[int, ...], transposed: bool) -> Conv:
+    """The convolution whose w is to be packed."""
+    call = sized(Conv)
+    call.device.kind, call.device.index = w.kind, w.index
+    if w.data_type not in (_FLOATS if transposed else _CODES):
+        raise WrongType(f"w is {w.data_type}", "float32, float16 or bfloat16" + ("" if transposed else ", float8 (e4m3) or int8"))
+    if groups < 1 or w.shape[0] % groups:
+        raise InvalidArgument(f"w has the shape {w.shape}, and groups is {groups}", "groups that divide the filters")
+    call.direction, call.data_type = FORMS["transposed" if transposed else "conv"].direction, _CODES[w.data_type]
+    call.type_out = call.type_bias = _CODES["fp32"]
+    call.batch, call.groups = 1, groups
+    call.c, call.k = w.shape[1], w.shape[0] // groups
+    taps = w.shape[2:]
+    call.image = _coordinates([d * (f - 1) + 1 for d, f in zip(dilation, taps)], 1)
+    call.filter, call.dilation = _coordinates(taps, 1), _coordinates(dilation, 1)
+    call.stride, call.w_strides = _coordinates((), 1), _strides(w, groups, True)
+    return call
 
 
 def _checked(d: Described) -> str:

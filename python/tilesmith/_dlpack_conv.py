@@ -8,6 +8,7 @@ from tilesmith._conv_call import BESIDE, FORMS, Call, Described, Geometry, Views
 from tilesmith._dlpack import Borrowed, New, stream_of
 from tilesmith._errors import InvalidArgument, Unsupported
 from tilesmith._kept_calls import KeptCalls
+from tilesmith._packed_conv_weight import PackedConvWeight
 
 _calls: KeptCalls[Call] = KeptCalls()
 
@@ -17,6 +18,8 @@ def conv(form: str, a: Any, b: Any, scale: Any, bias: Any, residual: Any, out: A
     """Convolution, transposed convolution and the gradients of DLPack arrays."""
     if out_dtype is not None:
         raise Unsupported("out_dtype with arrays of this kind", "out, an array of that type", "unsupported")
+    if b.__class__ is PackedConvWeight:
+        raise Unsupported("w is packed, and x an array of this kind", "torch tensors or NumPy arrays", "unsupported")
     names = (*FORMS[form].names, *BESIDE)
     stream = stream_of(names[0], a)
     given = [None if array is None else Borrowed(name, array, stream) for name, array in zip(names, (a, b, scale, bias, residual, out))]

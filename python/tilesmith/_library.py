@@ -92,7 +92,7 @@ class Conv(ctypes.Structure):
         ("pad", c_int64 * 3), ("pad_high", c_int64 * 3), ("x", c_void_p), ("w", c_void_p), ("y", c_void_p),
         ("out", c_void_p), ("x_strides", ConvStrides), ("w_strides", ConvStrides), ("y_strides", ConvStrides),
         ("stream", c_void_p), ("workspace", c_void_p), ("workspace_bytes", c_uint64), ("epilogue", ConvOperand * 8),
-        ("options", ctypes.POINTER(ContextOptions)),
+        ("options", ctypes.POINTER(ContextOptions)), ("flags", c_uint64),
     ]  # fmt: skip
 
 
@@ -263,7 +263,9 @@ _FUNCTIONS = {
     "tilesmith_gemm_run": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_gemm_compute_list": (c_int32, [c_void_p, c_void_p, c_int64]),
     "tilesmith_gemm_packed_bytes": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "tilesmith_conv_packed_bytes": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "tilesmith_gemm_pack_b": (c_int32, [c_void_p, c_void_p, c_void_p, c_uint64]),
+    "tilesmith_conv_pack_w": (c_int32, [c_void_p, c_void_p, c_void_p, c_uint64]),
     "tilesmith_last_plan": (c_int32, [c_void_p]),
     "tilesmith_get_store_stats": (c_int32, [c_void_p]),
     "tilesmith_tune": (c_int32, [c_void_p, c_void_p]),

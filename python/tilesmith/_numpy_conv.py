@@ -10,6 +10,7 @@ from tilesmith._conv_call import BESIDE, FORMS, Call, Described, Geometry, Views
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._numpy import address, check_arrays, dtype_of, type_of, view_of
+from tilesmith._packed_conv_weight import PackedConvWeight
 from tilesmith._views import number, shown
 
 _calls: KeptCalls[Call] = KeptCalls()
@@ -18,10 +19,15 @@ _calls: KeptCalls[Call] = KeptCalls()
 def conv(form: str, a: Any, b: Any, scale: Any, bias: Any, residual: Any, out: Any, shape: tuple[int, ...], g: Geometry, out_dtype: Any,
          activation: Optional[str]) -> np.ndarray:  # fmt: skip
     """Convolution, transposed convolution and the gradients of NumPy arrays."""
+    packed = None
+    if b.__class__ is PackedConvWeight:
+        packed, b = b, b.data
     names, arrays = (*FORMS[form].names, *BESIDE), (a, b, scale, bias, residual, out)
     check_arrays(names, arrays)
     views = Views._make(view_of(name, array) for name, array in zip(names, arrays))
-    described = Described(form, views, shape, g, _type_name(out_dtype), activation, 0)
+    if packed is not None:
+        views = views._replace(b=packed.view)
+    described = Described(form, views, shape, g, _type_name(out_dtype), activation, 0, 0 if packed is None else packed.nbytes)
     call = _calls.by_key.get(described) or _calls.keep(described, Call(described))
     if out is None:
         out = _new(shape, call.out_strides, dtype_of(call.out_type, a.dtype))

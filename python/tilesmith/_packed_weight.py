@@ -36,7 +36,7 @@ class PackedWeight:
         if self.n < 0 or self.k < 0:
             raise InvalidArgument(f"n is {n}, k is {k}", "0 or more")
         self.data_type = one_of("data_type", data_type, _TYPES)
-        self.data = _aligned(_checked_bytes(data)) if is_packed else data
+        self.data = packed_bytes(data) if is_packed else data
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -77,6 +77,20 @@ def pack_weight(w: Any) -> PackedWeight:
 
     Errors: linear's. InvalidArgument by linear, when the bytes were made for a machine of another kind.
     """
+    w, view, empty = source_of("pack_weight", w)
+    if len(view.shape) != 2:
+        raise InvalidArgument(f"w has the shape {view.shape}", "(n, k)")
+    n, k = view.shape
+    call = packing_call(view)
+    if view.kind != CPU:
+        return PackedWeight(w, n, k, view.data_type, False)
+    call.b.data = address_of(w)
+    data = packed_by("tilesmith_gemm_packed_bytes", "tilesmith_gemm_pack_b", call, empty)
+    return PackedWeight(data, n, k, view.data_type)
+
+
+def source_of(function: str, w: Any) -> tuple[Any, View, Callable[[int], Any]]:
+    """The weight without its gradient, its view, and what makes bytes of its library."""
     name = library_of("w", w)
     if name == "torch":
         torch = sys.modules["torch"]
@@ -84,36 +98,35 @@ def pack_weight(w: Any) -> PackedWeight:
 
         if not _torch.is_plain(w):
             raise Unsupported(f"w is a {type(w).__name__}", "a plain torch tensor", "unsupported")
-        _torch.check_no_tangents("pack_weight", (w,))
+        _torch.check_no_tangents(function, (w,))
         w = w.detach()
-        view = _torch.view_of("w", w)
-        empty: Callable[[int], Any] = lambda size: torch.empty(size, dtype=torch.uint8)  # noqa: E731
-    elif name == "numpy":
+        return w, _torch.view_of("w", w), lambda size: torch.empty(size, dtype=torch.uint8)
+    if name == "numpy":
         import numpy as np
 
         from tilesmith import _numpy
 
         _numpy.check_arrays(("w",), (w,))
-        view = _numpy.view_of("w", w)
-        empty = lambda size: np.empty(size, np.uint8)  # noqa: E731
-    else:
-        raise WrongType(f"w is a {type(w).__name__}", "a torch tensor or a NumPy array")
-    if len(view.shape) != 2:
-        raise InvalidArgument(f"w has the shape {view.shape}", "(n, k)")
-    n, k = view.shape
-    call = packing_call(view)
-    if view.kind != CPU:
-        return PackedWeight(w, n, k, view.data_type, False)
-    call.b.data = _address(w)
+        return w, _numpy.view_of("w", w), lambda size: np.empty(size, np.uint8)
+    raise WrongType(f"w is a {type(w).__name__}", "a torch tensor or a NumPy array")
+
+
+def packed_by(measure: str, pack: str, call: ctypes.Structure, empty: Callable[[int], Any]) -> Any:
+    """What these two functions of the library make of a call's weight."""
     needed = ctypes.c_uint64()
-    checked(library().tilesmith_gemm_packed_bytes, None, ctypes.addressof(call), ctypes.addressof(needed))
+    checked(getattr(library(), measure), None, ctypes.addressof(call), ctypes.addressof(needed))
     data = _aligned_empty(empty, needed.value)
-    check(library().tilesmith_gemm_pack_b(None, ctypes.addressof(call), _address(data), needed.value))
-    return PackedWeight(data, n, k, view.data_type)
+    check(getattr(library(), pack)(None, ctypes.addressof(call), address_of(data), needed.value))
+    return data
+
+
+def packed_bytes(data: Any) -> Any:
+    """The bytes of a packed weight, as they came through a pickle or a user's hands, where kernels can read them."""
+    return _aligned(_checked_bytes(data))
 
 
 def _checked_bytes(data: Any) -> Any:
-    """What pack_weight packed, as it came through a pickle or a user's hands."""
+    """What was packed, as it came through a pickle or a user's hands."""
     name = library_of("data", data)
     module: Any = None if name == "dlpack" else importlib.import_module(f"tilesmith._{name}")
     if module is None or (name == "torch" and not module.is_plain(data)):
@@ -127,20 +140,20 @@ def _checked_bytes(data: Any) -> Any:
     return data
 
 
-def _address(data: Any) -> int:
+def address_of(data: Any) -> int:
     address: int = data.ctypes.data if hasattr(data, "ctypes") else data.data_ptr()
     return address
 
 
 def _aligned_empty(empty: Callable[[int], Any], size: int) -> Any:
     room = empty(size + _ALIGNMENT)
-    start = -_address(room) % _ALIGNMENT
+    start = -address_of(room) % _ALIGNMENT
     return room[start : start + size]
 
 
 def _aligned(data: Any) -> Any:
     """The bytes, or a copy where they lie as kernels cannot read them: unpickled, or copied."""
-    if _address(data) % _ALIGNMENT == 0:
+    if address_of(data) % _ALIGNMENT == 0:
         return data
     empty = (lambda size: data.new_empty(size)) if hasattr(data, "new_empty") else (lambda size: type(data)(size, data.dtype))
     moved = _aligned_empty(empty, len(data))

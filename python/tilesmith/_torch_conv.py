@@ -12,6 +12,7 @@ from tilesmith._conv_call import BESIDE, FORMS, NARROW, Call, Described, Geometr
 from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._library import CUDA
+from tilesmith._packed_conv_weight import PackedConvWeight
 from tilesmith._torch import (
     DTYPES,
     OPTION_ARGUMENTS,
@@ -41,15 +42,25 @@ _calls: KeptCalls[Call] = KeptCalls()
 def conv(form: str, a: Any, b: Any, scale: Any, bias: Any, residual: Any, out: Any, shape: tuple[int, ...], g: Geometry, out_dtype: Any,
          activation: Optional[str]) -> Tensor:  # fmt: skip
     """Convolution, transposed convolution and the gradients of plain torch tensors."""
+    packed = None
+    if b.__class__ is PackedConvWeight:
+        packed, b = b, b.data
     tensors = (a, b, scale, bias, residual, out)
-    if is_compiling() or not all_plain(tensors):
+    if packed is not None:
+        if is_compiling() or not all_plain(tensors):
+            raise Unsupported("w is packed, and torch compiles this or x is no plain tensor", "the plain filters", "unsupported")
+        if grad_enabled() and _wants_gradient(tensors):
+            raise Unsupported("w is packed, and a tensor requires a gradient", "the plain filters, or torch.no_grad()", "unsupported")
+    elif is_compiling() or not all_plain(tensors):
         return conv_op(form, *tensors, shape, g, out_dtype, activation)
     if grad_enabled() and _wants_gradient(tensors):
         return conv_op(form, *tensors, shape, g, out_dtype, activation, options_here())
     if forward_ad._current_level >= 0:
         check_no_tangents("convolution", tensors)
     views = Views._make(view_of(name, tensor) for name, tensor in zip((*FORMS[form].names, *BESIDE), tensors))
-    described = Described(form, views, shape, g, _type_name(out_dtype), activation, torch_threads())
+    if packed is not None:
+        views = views._replace(b=packed.view)
+    described = Described(form, views, shape, g, _type_name(out_dtype), activation, torch_threads(), 0 if packed is None else packed.nbytes)
     call = _calls.by_key.get(described) or _calls.keep(described, Call(described))
     if out is None:
         out = a.new_empty_strided(shape, call.out_strides, dtype=DTYPES[call.out_type])

@@ -44,9 +44,10 @@ static_assert(offsetof(tilesmith_attention_gradients, dout) == 192);
 static_assert(offsetof(tilesmith_attention_gradients, stream) == 256);
 static_assert(offsetof(tilesmith_attention_gradients, options) == 280);
 
-static_assert(sizeof(tilesmith_conv) == 992 && sizeof(tilesmith_conv_operand) == 72);
+static_assert(sizeof(tilesmith_conv) == 1000 && sizeof(tilesmith_conv_operand) == 72);
 static_assert(offsetof(tilesmith_conv, batch) == 32 && offsetof(tilesmith_conv, x) == 208);
 static_assert(offsetof(tilesmith_conv, stream) == 384 && offsetof(tilesmith_conv, options) == 984);
+static_assert(offsetof(tilesmith_conv, flags) == 992);  // the structure's first version ends here
 
 static_assert(sizeof(tilesmith_states) == 200 && offsetof(tilesmith_states, states) == 24);
 static_assert(offsetof(tilesmith_states, output_strides) == 64 && offsetof(tilesmith_states, outputs) == 160);

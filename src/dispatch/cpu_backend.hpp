@@ -6,6 +6,7 @@
 #include "dispatch/attention_backward/cpu.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/conv/cpu.hpp"
+#include "dispatch/conv/cpu_pack_w.hpp"
 #include "dispatch/cpu_registry.hpp"
 #include "dispatch/gemm/cpu.hpp"
 #include "dispatch/gemm/cpu_list.hpp"
@@ -48,6 +49,7 @@ class CpuBackend final : public Backend {
         attention_(machine, *registry_, team_),
         attention_backward_(machine, *registry_, team_),
         conv_(machine, *registry_, team_),
+        pack_w_(machine, *registry_, team_),
         gemm_(machine, *registry_, team_),
         pack_b_(machine, *registry_, team_),
         gemm_list_(team_),
@@ -56,6 +58,7 @@ class CpuBackend final : public Backend {
     add<AttentionFwd>(attention_);
     add<AttentionBwd>(attention_backward_);
     add<Conv>(conv_);
+    add<ConvPackW>(pack_w_);
     add<Gemm>(gemm_);
     add<GemmPackB>(pack_b_);
     add<ListOf<Gemm>>(gemm_list_);
@@ -70,6 +73,7 @@ class CpuBackend final : public Backend {
   CpuAttention attention_;
   CpuAttentionBackward attention_backward_;
   CpuConv conv_;
+  CpuConvPackW pack_w_;
   CpuGemm gemm_;
   CpuGemmPackB pack_b_;
   CpuGemmList gemm_list_;

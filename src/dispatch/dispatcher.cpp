@@ -120,12 +120,13 @@ struct Dispatcher::Impl {
     return own.plan<Op>(problem, own.options);
   }
 
-  /// The plan that packs a problem's B. A kernel asked for by name is the one that computes, not the one that packs.
-  Result<const GemmPackBPlan*> packing(const GemmProblem& problem) {
+  /// The plan that packs an operand. A kernel asked for by name is the one that computes, not the one that packs.
+  template <class Op>
+  Result<const PlanFor<Op>*> packing(const typename Op::Problem& problem) {
     if (!backend) return std::unexpected(backend.error());
     DispatcherOptions any_kernel = own.options;
     any_kernel.kernel.clear();
-    return own.plan<GemmPackB>(pack_b_problem(problem), any_kernel);
+    return own.plan<Op>(problem, any_kernel);
   }
 
   Result<std::unique_ptr<const GemmListPlan>> plan_list(std::span<const GemmProblem> problems,
@@ -282,13 +283,23 @@ Result<ChoiceInfo> Dispatcher::candidates(const ConvProblem& problem, const Disp
 }
 
 Result<std::size_t> Dispatcher::packed_b_bytes(const GemmProblem& problem) {
-  TS_ASSIGN(const GemmPackBPlan* const plan, impl_->packing(problem));
+  TS_ASSIGN(const GemmPackBPlan* const plan, impl_->packing<GemmPackB>(pack_b_problem(problem)));
   return plan->packed_bytes();
 }
 
 Status Dispatcher::pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed) {
-  TS_ASSIGN(const GemmPackBPlan* const plan, impl_->packing(problem));
+  TS_ASSIGN(const GemmPackBPlan* const plan, impl_->packing<GemmPackB>(pack_b_problem(problem)));
   return plan->run({.b = b, .packed = packed});
+}
+
+Result<std::size_t> Dispatcher::packed_w_bytes(const ConvProblem& problem) {
+  TS_ASSIGN(const ConvPackWPlan* const plan, impl_->packing<ConvPackW>(pack_w_problem(problem)));
+  return plan->packed_bytes();
+}
+
+Status Dispatcher::pack_w(const ConvProblem& problem, const void* w, const ConvStrides& strides, void* packed) {
+  TS_ASSIGN(const ConvPackWPlan* const plan, impl_->packing<ConvPackW>(pack_w_problem(problem)));
+  return plan->run({.w = w, .strides = strides, .packed = packed});
 }
 
 Status Dispatcher::merge_states(const MergeStates& call, const RunOptions& options) {

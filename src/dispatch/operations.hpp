@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "dispatch/conv/pack_w.hpp"
 #include "dispatch/gemm/pack_b.hpp"
 #include "problem/operations.hpp"
 #include "tilesmith/dispatcher.hpp"
@@ -39,11 +40,13 @@ template <>
 struct PlanOf<ListOf<Gemm>> : std::type_identity<GemmListPlan> {};
 template <>
 struct PlanOf<Conv> : std::type_identity<ConvPlan> {};
+template <>
+struct PlanOf<ConvPackW> : std::type_identity<ConvPackWPlan> {};
 template <class Op>
 using PlanFor = typename PlanOf<Op>::type;
 
 /// Operations whose plans run a recipe, and are kept by problem.
-using RecipeOperations = decltype(std::tuple_cat(Operations{}, std::tuple<GemmPackB>{}));
+using RecipeOperations = decltype(std::tuple_cat(Operations{}, std::tuple<GemmPackB, ConvPackW>{}));
 /// Operations whose plans are made of those of other operations; the caller keeps them.
 using ListOperations = std::tuple<ListOf<Gemm>>;
 

@@ -11,6 +11,8 @@ std::string_view what_does(StepRole role) {
       return "computes the result";
     case StepRole::pack_b:
       return "packs B";
+    case StepRole::pack_w:
+      return "packs w";
     case StepRole::prepare:
       return "sums rows and zeroes what is added to";
     case StepRole::convert:

@@ -69,4 +69,11 @@ Status check_pointer(std::string_view name, const void* pointer, bool needed, st
   return {};
 }
 
+Status check_packed_place(std::string_view name, const void* packed, std::string_view why) {
+  TS_TRY(check_pointer(name, packed, true, why));
+  if (reinterpret_cast<std::uintptr_t>(packed) % kPackedAlignment == 0) return {};
+  return fail(ErrorCode::invalid_argument, fmt::format("{}: the packed buffer is at {}", name, packed),
+              fmt::format("a multiple of {} bytes", kPackedAlignment));
+}
+
 }  // namespace tilesmith

@@ -39,4 +39,10 @@ struct SizeAndStride {
 
 [[nodiscard]] Status check_pointer(std::string_view name, const void* pointer, bool needed, std::string_view why);
 
+/// What buffers of packed operands are aligned to, in bytes.
+inline constexpr std::size_t kPackedAlignment = 64;
+
+/// Checks the place of a packed operand; `why` says what is wanted.
+[[nodiscard]] Status check_packed_place(std::string_view name, const void* packed, std::string_view why);
+
 }  // namespace tilesmith

@@ -108,6 +108,7 @@ std::string describe(const ConvProblem& p) {
   if (p.dilation() != ConvSpatial{1, 1, 1}) out += " dilation " + joined_sizes(p.dilation(), 1);
   if (p.pad() != ConvSpatial{}) out += " pad " + joined_sizes(p.pad(), 0);
   if (p.pad_high() != p.pad()) out += " pad high " + joined_sizes(p.pad_high(), 0);
+  if (p.packed_w) out += " packed w";
   if (!p.epilogue.empty()) out += fmt::format(" {}", joined(p.epilogue));
   return out;
 }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "dispatch/gemm/pack_b.hpp"
+#include "dispatch/operations.hpp"
 #include "problem/derive.hpp"
 #include "sweep/attention/shapes.hpp"
 #include "sweep/gemm/shapes.hpp"
@@ -25,6 +25,15 @@ Result<T> with_row(RowChoice row, Visit visit) {
   std::string rows;
   for_each_operation([&]<class Op>(Op) { rows += (rows.empty() ? "" : ", ") + std::string(Op::kName); });
   return fail(ErrorCode::unsupported, fmt::format("no kernel of {} runs here", row.name()), rows);
+}
+
+/// The recipe that goes first for a problem; none, where the device has none.
+template <class Op>
+std::optional<Recipe> first_recipe(const Backend& backend, const typename Op::Problem& problem) {
+  const auto kernels = backend.find<Op>();
+  if (!kernels) return std::nullopt;
+  const auto ranking = (*kernels)->rank(problem);
+  return ranking ? std::optional(ranking->candidates.front().recipe) : std::nullopt;
 }
 
 }  // namespace
@@ -113,11 +122,11 @@ GemmProblem BenchOperation<Gemm>::measured(const GemmProblem& problem) {
 }
 
 std::optional<Recipe> BenchOperation<Gemm>::preparing(const Backend& backend, const GemmProblem& problem) {
-  if (!problem.packed_b) return std::nullopt;
-  const auto kernels = backend.find<GemmPackB>();
-  if (!kernels) return std::nullopt;
-  const auto ranking = (*kernels)->rank(pack_b_problem(problem));
-  return ranking ? std::optional(ranking->candidates.front().recipe) : std::nullopt;
+  return problem.packed_b ? first_recipe<GemmPackB>(backend, pack_b_problem(problem)) : std::nullopt;
+}
+
+std::optional<Recipe> BenchOperation<Conv>::preparing(const Backend& backend, const ConvProblem& problem) {
+  return problem.packed_w ? first_recipe<ConvPackW>(backend, pack_w_problem(problem)) : std::nullopt;
 }
 
 Result<std::vector<GemmProblem>> BenchOperation<Gemm>::load(const std::string& path, std::string_view tier,

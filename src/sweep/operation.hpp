@@ -86,7 +86,7 @@ struct BenchOperation<Gemm> {
 template <>
 struct BenchOperation<Conv> {
   [[nodiscard]] static ConvProblem measured(const ConvProblem& problem);
-  [[nodiscard]] static std::optional<Recipe> preparing(const Backend&, const ConvProblem&) { return std::nullopt; }
+  [[nodiscard]] static std::optional<Recipe> preparing(const Backend& backend, const ConvProblem& problem);
   [[nodiscard]] static DataType product_type(const ConvProblem& problem) { return problem.data_type; }
   /// The lines of a tier's built-in file.
   [[nodiscard]] static Result<std::vector<ConvProblem>> load(const std::string& path, std::string_view tier,

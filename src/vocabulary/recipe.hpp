@@ -24,6 +24,7 @@ enum class StepRole : std::uint8_t {
   convert,   ///< attention backward: what the computing step added in fp32 becomes the result
   sum_bias,  ///< attention backward: the gradient of a bias, summed over what it broadcasts
   join,      ///< attention forward: the partial results of pieces of keys become the result
+  pack_w,    ///< convolution: packs the filters for kernels that read them packed
 };
 template <>
 struct EnumTable<StepRole> {
@@ -33,7 +34,8 @@ struct EnumTable<StepRole> {
                                                        {StepRole::prepare, "prepare"},
                                                        {StepRole::convert, "convert"},
                                                        {StepRole::sum_bias, "sum_bias"},
-                                                       {StepRole::join, "join"}});
+                                                       {StepRole::join, "join"},
+                                                       {StepRole::pack_w, "pack_w"}});
 };
 
 struct Step {

@@ -154,6 +154,7 @@ TEST(CallFields, AConvCallSaysEveryFieldOfItsProblem) {
                                    {"pad_high_d", [](Call& c) { c.pad_high[0] = 3; }},
                                    {"pad_high_h", [](Call& c) { c.pad_high[1] = 3; }},
                                    {"pad_high_w", [](Call& c) { c.pad_high[2] = 3; }},
+                                   {"packed_w", [](Call& c) { c.flags = TILESMITH_PACKED_W; }},
                                    {"epilogue", [](Call& c) { c.epilogue[0].op = TILESMITH_EPILOGUE_RELU; }}});
 }
 

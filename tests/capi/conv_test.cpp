@@ -5,6 +5,7 @@
 
 #include "capi/failure.hpp"
 #include "dispatch/test_store.hpp"
+#include "runtime/aligned_buffer.hpp"
 #include "tilesmith.h"
 #include "tilesmith/tilesmith.hpp"
 
@@ -67,6 +68,45 @@ TEST(CConv, ComputesWhatTheCppInterfaceComputes) {
   tilesmith_plan_info info = TILESMITH_PLAN_INFO_INIT;
   ASSERT_EQ(message_of(tilesmith_conv_plan_info(own, &info)), "");
   EXPECT_STREQ(info.operation, "conv");
+}
+
+TEST(CConv, ReadsPackedFilters) {
+  std::vector<float> x(6 * 6 * 3), w(5 * 9 * 3), y(5 * 5 * 5), wanted(y.size());
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7) - 3;
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i % 5) - 2;
+  tilesmith_conv call = small_conv(x, w, wanted);
+  ASSERT_EQ(message_of(tilesmith_conv_dense(&call, TILESMITH_CHANNELS_LAST)), "");
+  ASSERT_EQ(message_of(tilesmith_conv_compute(nullptr, &call)), "");
+
+  std::uint64_t bytes = 0;
+  ASSERT_EQ(message_of(tilesmith_conv_packed_bytes(nullptr, &call, &bytes)), "");
+  AlignedBuffer packed(bytes);
+  EXPECT_EQ(message_of(tilesmith_conv_pack_w(nullptr, &call, packed.data(), bytes - 1)),
+            "packed_bytes is " + std::to_string(bytes - 1));
+  ASSERT_EQ(message_of(tilesmith_conv_pack_w(nullptr, &call, packed.data(), bytes)), "");
+  EXPECT_EQ(message_of(tilesmith_conv_packed_bytes(nullptr, &call, nullptr)), "out is null");
+  call.flags = TILESMITH_PACKED_W;
+  EXPECT_EQ(message_of(tilesmith_conv_packed_bytes(nullptr, &call, &bytes)), "flags has TILESMITH_PACKED_W");
+  ASSERT_EQ(message_of(tilesmith_conv_dense(&call, TILESMITH_CHANNELS_LAST)), "");
+  EXPECT_EQ(call.w_strides.batch, 0) << "how many bytes were packed is not known here";
+  call.w = packed.data();
+  call.w_strides.batch = static_cast<std::int64_t>(packed.bytes());
+  call.out = y.data();
+  ASSERT_EQ(message_of(tilesmith_conv_compute(nullptr, &call)), "");
+  EXPECT_EQ(y, wanted);
+  call.k = 4;
+  EXPECT_EQ(message_of(tilesmith_conv_compute(nullptr, &call)).substr(0, 26), "w was packed for fwd of fp");
+  call.k = 5;
+  call.flags = 2;
+  EXPECT_EQ(message_of(tilesmith_conv_compute(nullptr, &call)), "flags is 0x2");
+  call.flags = 0;
+  call.struct_size = offsetof(tilesmith_conv, flags);  // the structure's first version
+  call.w = w.data();
+  call.w_strides = {27, 0, 1, {27, 9, 3}};
+  std::vector<float> again(y.size());
+  call.out = again.data();
+  ASSERT_EQ(message_of(tilesmith_conv_compute(nullptr, &call)), "");
+  EXPECT_EQ(again, wanted);
 }
 
 TEST(CConv, WhatIsWrongIsRefused) {

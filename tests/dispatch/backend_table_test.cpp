@@ -14,6 +14,8 @@ TEST(BackendTable, TheCpuHasEveryOperation) {
   EXPECT_TRUE(cpu->find<AttentionFwd>());
   EXPECT_TRUE(cpu->find<Gemm>());
   EXPECT_TRUE(cpu->find<GemmPackB>());
+  EXPECT_TRUE(cpu->find<Conv>());
+  EXPECT_TRUE(cpu->find<ConvPackW>());
   EXPECT_TRUE(cpu->find<ListOf<Gemm>>());
   EXPECT_TRUE(cpu->find<MergeStatesCall>());
   EXPECT_TRUE(cpu->find<AppendKvCall>());
@@ -31,6 +33,7 @@ TEST(BackendTable, AnOperationThatADeviceLacksIsOneError) {
   EXPECT_EQ(missing.error().code, ErrorCode::unsupported);
   EXPECT_EQ(missing.error().message, "cuda:1 has no kernels of gemm_pack_b");
   EXPECT_FALSE(missing.error().hint.empty());
+  EXPECT_FALSE(cuda->find<ConvPackW>());
 }
 
 TEST(BackendTable, PackingIsARecipeOfItsOwnRole) {
@@ -60,6 +63,27 @@ TEST(BackendTable, PackingIsARecipeOfItsOwnRole) {
   EXPECT_GE((*plan)->packed_bytes(), 64 + 48 * 130 * sizeof(float));
   const std::vector<float> b(48 * 130, 1);
   EXPECT_FALSE((*plan)->run({.b = {b.data(), 130, 0}}));
+}
+
+TEST(BackendTable, PackingFiltersIsARecipeOfItsOwnRole) {
+  const auto cpu = open_backend({}, 2).value();
+  OperationBackend<ConvPackW>& kernels = *cpu->find<ConvPackW>().value();
+  ConvProblem conv{.data_type = DataType::fp32, .type_out = DataType::fp32, .c = 20, .k = 50, .in_h = 9, .in_w = 9};
+  const ConvPackWProblem problem = pack_w_problem(conv);
+  conv.batch = 99;  // packing does not depend on it
+  EXPECT_EQ(pack_w_problem(conv), problem);
+  EXPECT_EQ(hash_of(pack_w_problem(conv)), hash_of(problem));
+  const Ranking ranking = kernels.rank(problem).value();
+  ASSERT_EQ(ranking.candidates.size(), 1U);
+  const Candidate& only = ranking.candidates.front();
+  EXPECT_TRUE(recipe_name(only.recipe).starts_with("pack_w:conv_")) << recipe_name(only.recipe);
+  EXPECT_TRUE(kernels.check(only.recipe, problem));
+  EXPECT_FALSE(kernels.check(Recipe(only.recipe.main()), problem));
+  const auto plan = kernels.plan(problem, only, "a test", BuildPolicy::allowed);
+  ASSERT_TRUE(plan) << plan.error().text();
+  EXPECT_EQ((*plan)->steps().front().role, "pack_w");
+  EXPECT_EQ((*plan)->steps().front().what, "packs w");
+  EXPECT_GE((*plan)->packed_bytes(), 128 + 64 * 20 * sizeof(float));
 }
 
 }  // namespace

@@ -48,6 +48,8 @@ Result<ConvProblem> problem_of(const tilesmith_conv& call, Device device) {
   for (const auto& [name, type] : {std::pair{"data_type", call.data_type}, std::pair{"type_out", call.type_out},
                                    std::pair{"type_bias", call.type_bias}})
     TS_TRY(check_enum(name, type, TILESMITH_INT8, "TILESMITH_FP32, _FP16, _BF16, _FP8 or _INT8"));
+  if ((call.flags & ~std::uint64_t{TILESMITH_PACKED_W}) != 0)
+    return fail(ErrorCode::invalid_argument, fmt::format("flags is {:#x}", call.flags), "TILESMITH_PACKED_W or 0");
   ConvProblem p{.direction = static_cast<ConvDirection>(call.direction),
                 .data_type = static_cast<DataType>(call.data_type),
                 .type_out = static_cast<DataType>(call.type_out),
@@ -73,7 +75,8 @@ Result<ConvProblem> problem_of(const tilesmith_conv& call, Device device) {
                 .pad_w = call.pad[2],
                 .pad_high_d = call.pad_high[0],
                 .pad_high_h = call.pad_high[1],
-                .pad_high_w = call.pad_high[2]};
+                .pad_high_w = call.pad_high[2],
+                .packed_w = (call.flags & TILESMITH_PACKED_W) != 0};
   for (std::size_t i = 0; i < GemmEpilogue::kMax; ++i) {
     const tilesmith_conv_operand& x = call.epilogue[i];
     TS_TRY(check_operand(x, i));

@@ -1,8 +1,6 @@
 // GEMM: in one call, and in the two steps it is made of.
-#include <fmt/format.h>
-
 #include "capi/gemm/call.hpp"
-#include "capi/operation.hpp"
+#include "capi/packing.hpp"
 
 namespace tilesmith::capi {
 namespace {
@@ -25,12 +23,12 @@ struct Gemm {
 };
 
 /// What packing B asks for.
-struct Packing {
+struct GemmPacking {
   Dispatcher& dispatcher;
   GemmProblem problem;
   GemmOperand b;
 
-  [[nodiscard]] static Result<Packing> of(tilesmith_context* context, const tilesmith_gemm* given) {
+  [[nodiscard]] static Result<GemmPacking> of(tilesmith_context* context, const tilesmith_gemm* given) {
     tilesmith_gemm room;
     TS_ASSIGN(const tilesmith_gemm* call, whole_call(given, room));
     tilesmith_context& in = context_or_default(context);
@@ -39,8 +37,10 @@ struct Packing {
     if (problem.packed_b)
       return fail(ErrorCode::invalid_argument, "flags has TILESMITH_PACKED_B",
                   "a plain matrix b, which is to be packed");
-    return Packing{in.dispatcher(device), problem, capi::arguments_of(*call).b};
+    return GemmPacking{in.dispatcher(device), problem, capi::arguments_of(*call).b};
   }
+  [[nodiscard]] Result<std::size_t> bytes() const { return dispatcher.packed_b_bytes(problem); }
+  [[nodiscard]] Status pack(void* to) const { return dispatcher.pack_b(problem, b, to); }
 };
 
 }  // namespace
@@ -92,25 +92,12 @@ tilesmith_status tilesmith_gemm_compute(tilesmith_context* context, const tilesm
 }
 
 tilesmith_status tilesmith_gemm_packed_bytes(tilesmith_context* context, const tilesmith_gemm* call, uint64_t* out) {
-  return capi::guarded([&]() -> Status {
-    if (out == nullptr) return fail(ErrorCode::invalid_argument, "out is null", "a place for the number");
-    *out = 0;
-    TS_ASSIGN(const capi::Packing packing, capi::Packing::of(context, call));
-    TS_ASSIGN(*out, packing.dispatcher.packed_b_bytes(packing.problem));
-    return {};
-  });
+  return capi::packed_bytes<capi::GemmPacking>(context, call, out);
 }
 
 tilesmith_status tilesmith_gemm_pack_b(tilesmith_context* context, const tilesmith_gemm* call, void* packed,
                                        uint64_t packed_bytes) {
-  return capi::guarded([&]() -> Status {
-    TS_ASSIGN(const capi::Packing packing, capi::Packing::of(context, call));
-    TS_ASSIGN(const std::size_t needed, packing.dispatcher.packed_b_bytes(packing.problem));
-    if (packed_bytes < needed)
-      return fail(ErrorCode::invalid_argument, fmt::format("packed_bytes is {}", packed_bytes),
-                  fmt::format("{} or more", needed));
-    return packing.dispatcher.pack_b(packing.problem, packing.b, packed);
-  });
+  return capi::pack<capi::GemmPacking>(context, call, packed, packed_bytes);
 }
 
 tilesmith_status tilesmith_gemm_plan_for(tilesmith_context* context, const tilesmith_gemm* call,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "choose/cpu_level.hpp"
 #include "choose/rounding.hpp"
@@ -60,9 +61,8 @@ double predicted_conv_seconds(const ConvProblem& p, const KernelConfig& config, 
   return (cycles / std::max(threads, 1) + kCallCycles) / spec.clock_hz;
 }
 
-}  // namespace
-
-Result<Ranking> rank(const CpuFacts& facts, const ConvProblem& problem) {
+/// Kernels of every level the machine runs that compute the problem with w as it lies.
+std::vector<Candidate> plain_candidates(const CpuFacts& facts, const ConvProblem& problem) {
   std::vector<Candidate> candidates;
   for (const CpuSpec& spec : facts.levels)
     enumerate_cpu_conv(spec, problem.direction, problem.data_type, [&](const KernelConfig& config) {
@@ -70,20 +70,49 @@ Result<Ranking> rank(const CpuFacts& facts, const ConvProblem& problem) {
         candidates.push_back({config, predicted_conv_seconds(problem, config, spec, facts.threads)});
       return true;
     });
-  if (candidates.empty())
-    return fail(ErrorCode::unsupported, fmt::format("no CPU kernel computes this problem on {}", name_of(facts)));
   best_first(candidates);
+  return candidates;
+}
+
+Error no_kernel(const CpuFacts& facts) {
+  return {ErrorCode::unsupported, fmt::format("no CPU kernel computes this problem on {}", name_of(facts)), ""};
+}
+
+}  // namespace
+
+Result<KernelConfig> packing_kernel(const CpuFacts& facts, const ConvProblem& problem) {
+  constexpr std::int64_t kTypicalPixels = 784;
+  ConvProblem typical = packing_of(problem);
+  typical.in_w += kTypicalPixels - 1;
+  std::vector<Candidate> candidates = plain_candidates(facts, typical);
+  if (candidates.empty()) return std::unexpected(no_kernel(facts));
+  return candidates.front().recipe.main();
+}
+
+Result<Ranking> rank(const CpuFacts& facts, const ConvProblem& problem) {
+  std::vector<Candidate> candidates = plain_candidates(facts, problem);
+  if (problem.packed_w) {
+    TS_ASSIGN(const KernelConfig panels, packing_kernel(facts, problem));
+    std::erase_if(candidates, [&](const Candidate& candidate) { return candidate.recipe.main() != panels; });
+  }
+  if (candidates.empty()) return std::unexpected(no_kernel(facts));
   return Ranking{std::move(candidates), "cost model"};
 }
 
 Result<std::vector<Refusal>> refusals(const CpuFacts& facts, const ConvProblem& problem) {
   RefusalList out({});
+  std::optional<KernelConfig> panels;
+  if (problem.packed_w) {
+    TS_ASSIGN(panels, packing_kernel(facts, problem));
+  }
   for (const CpuSpec& spec : facts.levels)
     enumerate_cpu_conv(spec, problem.direction, problem.data_type, [&](const KernelConfig& config) {
       if (!computes(spec, config, problem))
         out.add(config, "suits_shape",
                 fmt::format("c {} and k {} in a group, depthwise as many of both, which divide a vector", problem.c,
                             problem.k));
+      else if (panels && config != *panels)
+        out.add(config, "reads_packed_panels", "the problem's w is packed for another kernel");
       return true;
     });
   return out.take();
@@ -93,7 +122,7 @@ std::vector<Candidate> fallbacks(const CpuFacts& facts, const ConvProblem& probl
                                  std::span<const KernelConfig> linked) {
   std::vector<Candidate> candidates;
   for (const KernelConfig& config : linked)
-    if (const CpuSpec* spec = facts.level(config.arch); spec != nullptr && computes(*spec, config, problem))
+    if (const CpuSpec* spec = facts.level(config.arch); spec != nullptr && serves(facts, config, problem))
       candidates.push_back({config, predicted_conv_seconds(problem, config, *spec, facts.threads)});
   best_first(candidates);
   return candidates;
@@ -101,7 +130,14 @@ std::vector<Candidate> fallbacks(const CpuFacts& facts, const ConvProblem& probl
 
 Status serves(const CpuFacts& facts, const KernelConfig& config, const ConvProblem& problem) {
   TS_TRY(check_runs_on(facts, config));
-  if (const CpuSpec* spec = facts.level(config.arch); spec != nullptr && computes(*spec, config, problem)) return {};
+  const CpuSpec* spec = facts.level(config.arch);
+  if (spec != nullptr && computes(*spec, config, problem)) {
+    if (!problem.packed_w) return {};
+    TS_ASSIGN(const KernelConfig panels, packing_kernel(facts, problem));
+    if (config == panels) return {};
+    return fail(ErrorCode::invalid_argument, fmt::format("kernel {} reads other panels of w", native_name(config)),
+                fmt::format("{}, which w is packed for", native_name(panels)));
+  }
   return fail(ErrorCode::invalid_argument, fmt::format("kernel {} does not compute this problem", native_name(config)),
               "a kernel of conv with the problem's direction and type; depthwise where c and k are 1, or forward and "
               "backward data as many as divide a vector");

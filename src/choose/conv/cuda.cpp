@@ -93,6 +93,12 @@ void predict_from_memory(const CudaSpec& spec, const GemmProblem& problem, std::
   }
 }
 
+/// Kernels read w as it lies, at full speed.
+Status check_plain_w(const ConvProblem& problem) {
+  if (!problem.packed_w) return {};
+  return fail(ErrorCode::unsupported, "CUDA kernels read no packed w", "w as it lies");
+}
+
 }  // namespace
 
 const CudaConvChoosing* cuda_conv_choosing(Pipeline pipeline) {
@@ -128,6 +134,7 @@ ConvSignature cuda_signature_of(const ConvProblem& p, int spatial_dims) {
 }
 
 Result<Ranking> rank(const CudaSpec& spec, const ConvProblem& problem) {
+  TS_TRY(check_plain_w(problem));
   std::vector<Candidate> candidates;
   walk_signatures(spec, problem, [&](const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused) {
     const CudaConvChoosing* own = cuda_conv_choosing(config.algorithm.pipeline);
@@ -168,6 +175,7 @@ Result<std::vector<Refusal>> refusals(const CudaSpec& spec, const ConvProblem& p
 }
 
 Status serves(const CudaSpec& spec, const KernelConfig& config, const ConvProblem& problem) {
+  TS_TRY(check_plain_w(problem));
   const auto other = [&](std::string why) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("kernel {} does not compute this problem{}", native_name(config), why),

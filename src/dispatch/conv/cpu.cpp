@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "choose/conv/cpu.hpp"
+#include "dispatch/conv/cpu_packed_w.hpp"
+#include "dispatch/cpu_packed.hpp"
 #include "dispatch/cpu_steps.hpp"
 #include "dispatch/cpu_workspace.hpp"
 #include "dispatch/plan_info.hpp"
@@ -14,12 +16,17 @@ namespace {
 
 class CpuConvPlan final : public ConvPlan {
  public:
-  CpuConvPlan(const ConvProblem& problem, PlanInfo info, CpuSteps steps)
-      : ConvPlan(problem, std::move(info)), steps_(std::move(steps)) {}
+  /// `panels`: what a packed w is to be.
+  CpuConvPlan(const ConvProblem& problem, PlanInfo info, CpuSteps steps, const PackedWHeader& panels)
+      : ConvPlan(problem, std::move(info)), steps_(std::move(steps)), panels_(panels), reading_(steps_.table()) {
+    reading_.stages[0] = reading_.stages[1];
+    reading_.stage_count = 1;
+  }
 
   [[nodiscard]] Status run(const ConvArguments& arguments, const RunOptions& options) const override {
     TS_TRY(validate(problem(), arguments));
     if (is_empty(problem())) return {};
+    if (problem().packed_w) return run_packed(arguments);
     const TsConvArgs args =
         cpu_arguments(problem(), arguments, steps_.team().threads(), cpu_workspace(options, workspace_bytes()));
     steps_.run([&](std::size_t, auto&& send) { send(args); });
@@ -27,7 +34,18 @@ class CpuConvPlan final : public ConvPlan {
   }
 
  private:
+  /// Kernels read packed w where they would have packed it.
+  [[nodiscard]] Status run_packed(const ConvArguments& arguments) const {
+    TS_TRY(check_packed(panels_, arguments.w, arguments.w_strides.batch));
+    auto* const panels = const_cast<PackedWHeader*>(static_cast<const PackedWHeader*>(arguments.w)) + 1;
+    const TsConvArgs args = cpu_arguments(problem(), arguments, steps_.team().threads(), panels);
+    steps_.team().run(reading_, &args);
+    return {};
+  }
+
   CpuSteps steps_;
+  PackedWHeader panels_;
+  TsCpuKernel reading_;  ///< the step's table without the stage that packs w
 };
 
 }  // namespace
@@ -53,13 +71,15 @@ Result<std::unique_ptr<ConvPlan>> CpuConv::plan(const ConvProblem& problem, cons
   const TsConvArgs args = cpu_arguments(problem, dense, team_.threads(), nullptr);
   const TsCpuKernel& table = steps.table();
   PlanInfo info = plan_info({}, chosen, std::move(reason));
-  info.steps.front().what += fmt::format(" in {} stages", table.stage_count);
+  info.steps.front().what += fmt::format(" in {} stages", problem.packed_w ? 1 : table.stage_count);
   WorkspaceLayout layout;
-  layout.add(problem.direction == ConvDirection::backward_weight ? "partials of w" : "packed w",
-             static_cast<std::size_t>(table.workspace_bytes(&args)));
+  if (!problem.packed_w)
+    layout.add(problem.direction == ConvDirection::backward_weight ? "partials of w" : "packed w",
+               static_cast<std::size_t>(table.workspace_bytes(&args)));
   layout.tell(info);
   team_.reserve_scratch(static_cast<std::size_t>(table.scratch_bytes(&args)));
-  return std::make_unique<CpuConvPlan>(problem, std::move(info), std::move(steps));
+  return std::make_unique<CpuConvPlan>(problem, std::move(info), std::move(steps),
+                                       PackedWHeader::of(problem, chosen.recipe.main(), 0));
 }
 
 }  // namespace tilesmith

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "base/error.hpp"
@@ -14,6 +15,8 @@ namespace tilesmith {
 
 /// 64 bytes, so that the panels behind it are aligned as it is.
 struct PackedHeader {
+  static constexpr std::string_view kMagic = "TSPB", kOperand = "b", kMaker = "pack_b";
+
   char magic[4];
   std::uint32_t checksum;  ///< of what follows
   char arch[24];
@@ -33,9 +36,6 @@ struct PackedHeader {
 
   /// "bf16 x bf16, n 4096, k 512, for dpbf16 of x86_64_v4_bf16 in blocks of 1024".
   [[nodiscard]] std::string text() const;
-
- private:
-  [[nodiscard]] std::uint32_t sum() const;
 };
 
 static_assert(sizeof(PackedHeader) == 64 && std::is_trivially_copyable_v<PackedHeader>);

@@ -68,6 +68,8 @@ std::vector<ProblemOption<Conv>> Line<Conv>::options() {
              "(the default), bf16, fp16 or int8")
       .field("type_bias", {"--dtype-bias"}, "Type of the bias: fp32, fp16 or bf16 (default: --dtype-out)")
       .field("unaligned", {"--unaligned"}, "Plan for tensors whose pixels begin at any element")
+      .field("packed_w", {"--packed", "--packed-w"},
+             "w is packed once before the calls; on the CPU, of fwd and bwd_data")
       .field("layout", {"--layout"}, "channels_last (the default, nhwc) or channels_first (nchw)");
   table.group("The result's epilogue")
       .field("epilogue", {"--epilogue"},

@@ -13,6 +13,7 @@
 namespace tilesmith {
 namespace {
 
+constexpr std::string_view kPackedWanted = "a buffer of packed_w_bytes";
 constexpr std::array<const char*, 3> kCoordinates{"d", "h", "w"};
 constexpr std::array<const char*, GemmEpilogue::kMax> kEpilogueNames{"epilogue[0]", "epilogue[1]", "epilogue[2]",
                                                                      "epilogue[3]", "epilogue[4]", "epilogue[5]",
@@ -60,6 +61,11 @@ Status check_epilogue(const ConvProblem& p) {
       return fail(ErrorCode::unsupported, fmt::format("{} in the epilogue of a convolution", name_of(op)),
                   "bias, scale_n, add, multiply, relu, gelu, gelu_tanh, silu, sigmoid, tanh or clamp");
   return {};
+}
+
+Status check_packed(const ConvProblem& p) {
+  if (!p.packed_w || p.direction != ConvDirection::backward_weight) return {};
+  return fail(ErrorCode::unsupported, "a packed w in backward weight, whose result w is", "fwd or bwd_data");
 }
 
 /// A tensor as checks see it.
@@ -154,6 +160,7 @@ Status validate(const ConvProblem& p) {
   TS_TRY(check_dimension("k", p.k, 1));
   for (std::size_t d = 0; d < 3; ++d) TS_TRY(check_coordinate(p, d));
   TS_TRY(check_epilogue(p));
+  TS_TRY(check_packed(p));
   const ConvSpatial in = p.in(), out = p.out(), filter = p.filter();
   if (!product_fits({p.batch, p.groups, p.c, in[0], in[1], in[2], 16}) ||
       !product_fits({p.batch, p.groups, p.k, out[0], out[1], out[2], 16}) ||
@@ -204,11 +211,13 @@ Status validate(const ConvProblem& p, const ConvArguments& a) {
   const bool some = p.batch > 0;
   const bool forward = p.direction == ConvDirection::forward, data = p.direction == ConvDirection::backward_data;
   TS_TRY(check_pointer("x", a.x, some && !data, "the image"));
-  TS_TRY(check_pointer("w", a.w, some && (forward || data), "the filters"));
+  TS_TRY(check_pointer("w", a.w, some && (forward || data), p.packed_w ? kPackedWanted : "the filters"));
+  if (p.packed_w && some) TS_TRY(check_packed_place("w", a.w, kPackedWanted));
   TS_TRY(check_pointer("y", a.y, some && !forward, data ? "the gradient of the result" : "the result's gradient"));
   TS_TRY(check_pointer("out", a.out, !is_empty(p), "a tensor for the result"));
   const Tensor tensors[] = {tensor_y(p, a.y_strides), tensor_x(p, a.x_strides), tensor_w(p, a.w_strides)};
   for (const Tensor& t : tensors) {
+    if (p.packed_w && t.name == tensors[2].name) continue;
     const bool written = &t == &tensors[static_cast<std::size_t>(p.direction)];
     TS_TRY(check_tensor(t, written ? p.type_out : p.data_type));
     if (!written) continue;
@@ -240,11 +249,43 @@ Status validate(const ConvProblem& p, const ConvArguments& a) {
 ConvArguments dense_arguments(const ConvProblem& p, ConvLayout layout) {
   ConvArguments a;
   a.x_strides = dense_strides(tensor_x(p, {}), layout, false);
-  a.w_strides = dense_strides(tensor_w(p, {}), layout, true);
+  if (!p.packed_w) a.w_strides = dense_strides(tensor_w(p, {}), layout, true);
   a.y_strides = dense_strides(tensor_y(p, {}), layout, false);
   for (ConvOperand& operand : a.epilogue)
     operand.strides = p.direction == ConvDirection::forward ? a.y_strides : a.x_strides;
   return a;
+}
+
+ConvProblem packing_of(const ConvProblem& p) {
+  return {.direction = p.direction,
+          .data_type = p.data_type,
+          .type_out = DataType::fp32,
+          .groups = p.groups,
+          .c = p.c,
+          .k = p.k,
+          .in_d = p.filter_d,
+          .in_h = p.filter_h,
+          .in_w = reach(p, 2),
+          .filter_d = p.filter_d,
+          .filter_h = p.filter_h,
+          .filter_w = p.filter_w,
+          .dilation_w = p.dilation_w,
+          .packed_w = true};
+}
+
+Status validate_packing(const ConvProblem& p, const void* w, const ConvStrides& strides, const void* packed,
+                        std::size_t packed_bytes) {
+  TS_TRY(check_pointer("w", w, true, "the filters"));
+  const Tensor filters = tensor_w(p, strides);
+  TS_TRY(check_tensor(filters, p.data_type));
+  TS_TRY(check_packed_place("packed", packed, kPackedWanted));
+  std::int64_t last = (p.k - 1) * strides.batch + (p.groups - 1) * strides.group + (p.c - 1) * strides.channel;
+  for (std::size_t d = 0; d < 3; ++d) last += (filters.size[d] - 1) * strides.spatial[d];
+  const auto* const from = static_cast<const std::byte*>(w);
+  const auto* const to = static_cast<const std::byte*>(packed);
+  if (to < from + (last + 1) * bits_of(p.data_type) / 8 && from < to + packed_bytes)
+    return fail(ErrorCode::invalid_argument, "packed overlaps w", "memory of its own");
+  return {};
 }
 
 TsConvStrides kernel_strides(const ConvStrides& s) {

@@ -27,6 +27,13 @@ namespace tilesmith {
 /// Checks one call's arguments against its problem.
 [[nodiscard]] Status validate(const ConvProblem& problem, const ConvArguments& arguments);
 
+/// What packing w depends on: the problem with packed_w and without all that its panels do not depend on.
+[[nodiscard]] ConvProblem packing_of(const ConvProblem& problem);
+
+/// Checks the filters that are to be packed, and where to: `packed_bytes` are written there.
+[[nodiscard]] Status validate_packing(const ConvProblem& problem, const void* w, const ConvStrides& strides,
+                                      const void* packed, std::size_t packed_bytes);
+
 /// What kernels of every backend read of a problem and a call (kernels/contract/conv.h).
 [[nodiscard]] TsConvCall kernel_call(const ConvProblem& problem, const ConvArguments& arguments);
 [[nodiscard]] TsConvStrides kernel_strides(const ConvStrides& strides);

@@ -116,13 +116,7 @@ Status check_packed(const GemmProblem& p) {
   return {};
 }
 
-/// Checks the place of a packed B.
-Status check_packed_place(std::string_view name, const void* packed) {
-  TS_TRY(check_pointer(name, packed, true, "a buffer of packed_b_bytes"));
-  if (reinterpret_cast<std::uintptr_t>(packed) % kPackedAlignment == 0) return {};
-  return fail(ErrorCode::invalid_argument, fmt::format("{}: the packed buffer is at {}", name, packed),
-              fmt::format("a multiple of {} bytes", kPackedAlignment));
-}
+constexpr std::string_view kPackedWanted = "a buffer of packed_b_bytes";
 
 Status check_column_d(const GemmProblem& p) {
   if (p.order_d == MatrixOrder::row) return {};
@@ -388,7 +382,7 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
     const Lines right =
         p.packed_b ? lines_of("b", a.b.data, packed_bytes, 0, DataType::int8, MatrixOrder::row, 1, packed_bytes, 1)
                    : lines_of("b", a.b.data, a.b.leading, a.b.batch, p.type_b, p.order_b, p.k, p.n, p.batch);
-    if (p.packed_b) TS_TRY(check_packed_place("b", a.b.data));
+    if (p.packed_b) TS_TRY(check_packed_place("b", a.b.data, kPackedWanted));
     if (p.type_b == DataType::int4 && (a.b.leading % 2 != 0 || (p.batch > 1 && a.b.batch % 2 != 0)))
       return fail(ErrorCode::invalid_argument,
                   fmt::format("b: the leading dimension of {} and the batch stride of {} begin rows inside a byte",
@@ -470,7 +464,7 @@ GemmProblem packing_of(const GemmProblem& p) {
 Status validate_packing(const GemmProblem& p, const GemmOperand& b, const void* packed, std::size_t packed_bytes) {
   const Lines matrix = lines_of("b", b.data, b.leading, 0, p.type_b, p.order_b, p.k, p.n, 1);
   TS_TRY(check_matrix(matrix, "a matrix of k x n"));
-  TS_TRY(check_packed_place("packed", packed));
+  TS_TRY(check_packed_place("packed", packed, kPackedWanted));
   const auto bytes = static_cast<std::int64_t>(packed_bytes);
   if (overlap(matrix, lines_of("packed", packed, bytes, 0, DataType::int8, MatrixOrder::row, 1, bytes, 1)))
     return fail(ErrorCode::invalid_argument, "packed overlaps b", "memory of its own");

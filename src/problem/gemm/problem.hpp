@@ -43,9 +43,6 @@ inline constexpr std::int64_t kBlockDepth = 128;
 /// What packing B depends on: the problem with packed_b and without all that B's panels do not depend on.
 [[nodiscard]] GemmProblem packing_of(const GemmProblem& problem);
 
-/// What buffers of packed B are aligned to, in bytes.
-inline constexpr std::size_t kPackedAlignment = 64;
-
 /// Checks the matrix that is to be packed, and where to: `packed_bytes` are written there.
 [[nodiscard]] Status validate_packing(const GemmProblem& problem, const GemmOperand& b, const void* packed,
                                       std::size_t packed_bytes);

@@ -134,13 +134,31 @@ Result<ConvCase> ConvCase::create(const RandomCall<Conv>& call, ConvInputs given
   return out;
 }
 
+Status ConvCase::prepare(Dispatcher& dispatcher) {
+  if (!problem_.packed_w) return {};
+  TS_ASSIGN(const std::size_t bytes, dispatcher.packed_w_bytes(problem_));
+  packed_w_.reserve(bytes);
+  TS_TRY(dispatcher.pack_w(problem_, w_.data.data(), dense().w_strides, packed_w_.data()));
+  packed_bytes_ = bytes;
+  return {};
+}
+
+ConvArguments ConvCase::dense() const {
+  ConvProblem plain = problem_;
+  plain.packed_w = false;
+  return dense_arguments(plain, numbers_.layout);
+}
+
 std::vector<NamedInput> ConvCase::inputs() const {
   std::vector<NamedInput> out;
   const auto add = [&](std::string name, const HostArray& array) {
     out.push_back({std::move(name), array.data.data(), array.data.size()});
   };
   add("x", x_);
-  add("w", w_);
+  if (packed_bytes_ > 0)
+    out.push_back({"w", packed_w_.data(), packed_bytes_});
+  else
+    add("w", w_);
   add("y", y_);
   for (std::size_t i = 0; i < problem_.epilogue.size(); ++i) add(fmt::format("epilogue{}", i), epilogue_[i]);
   return out;
@@ -180,6 +198,7 @@ std::vector<OutputSpec> ConvCase::guarded_outputs(DeviceKind kind) const {
 
 ConvArguments ConvCase::arguments(const CallMemory& memory) const {
   ConvArguments a = dense_arguments(problem_, numbers_.layout);
+  if (problem_.packed_w) a.w_strides.batch = static_cast<std::int64_t>(packed_bytes_);
   a.x = memory.input("x");
   a.w = memory.input("w");
   a.y = memory.input("y");
@@ -204,7 +223,7 @@ ConvArguments ConvCase::arguments(const CallMemory& memory) const {
 
 ConvTensors ConvCase::tensors() const {
   const ConvProblem& p = problem_;
-  const ConvArguments dense = dense_arguments(p, numbers_.layout);
+  const ConvArguments dense = this->dense();
   ConvTensors out{.direction = p.direction,
                   .x = view_of(x_, dense.x_strides),
                   .w = view_of(w_, dense.w_strides),

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/host_array.hpp"
 #include "problem/line.hpp"
+#include "runtime/aligned_buffer.hpp"
 #include "tilesmith/conv.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "trial/call_memory.hpp"
@@ -34,9 +35,11 @@ class Case<Conv> {
   [[nodiscard]] static Result<Case> create(const RandomCall<Conv>& call, ConvInputs given = {});
 
   [[nodiscard]] const ConvProblem& problem() const { return problem_; }
-  [[nodiscard]] Status prepare(Dispatcher&) { return {}; }
+  /// Packs w for all calls that follow, where the problem's w is packed. Errors: those of Dispatcher::pack_w.
+  [[nodiscard]] Status prepare(Dispatcher& dispatcher);
 
-  /// x, w and y without the result, and epilogue0, epilogue1, ... of the operations that read something.
+  /// x, w (packed, where the case is prepared) and y without the result, and epilogue0, epilogue1, ... of the
+  /// operations that read something.
   [[nodiscard]] std::vector<NamedInput> inputs() const;
   /// "out", the tensor that the direction computes.
   [[nodiscard]] std::vector<OutputSpec> outputs() const;
@@ -55,9 +58,14 @@ class Case<Conv> {
  private:
   explicit Case(const RandomCall<Conv>& call) : problem_(call.problem), numbers_(call.numbers) {}
 
+  /// Strides of the tensors as they are made: of a w that is packed later, the filters'.
+  [[nodiscard]] ConvArguments dense() const;
+
   ConvProblem problem_;
   ConvNumbers numbers_;
   HostArray x_, w_, y_;
+  AlignedBuffer packed_w_;
+  std::size_t packed_bytes_ = 0;
   std::array<HostArray, GemmEpilogue::kMax> epilogue_;
 };
 

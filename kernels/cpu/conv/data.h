@@ -16,6 +16,9 @@ struct RowPlace {
   const Stored* image;
 };
 
+// From one row of words to the next. Rows of a tile that are a power of two apart would compete for a few sets of the
+// first-level cache.
+constexpr int kRowWords = kTileK + (kTiles ? kStep : 0);
 constexpr int kMaxSegments = kTileK;  // a block of single words
 
 struct Scratch {
@@ -27,7 +30,7 @@ struct Scratch {
 
   explicit Scratch(void* memory) {
     rows = static_cast<float*>(memory);
-    sums = rows + kTileM * kTileK + 2 * kLanes;
+    sums = rows + kTileM * kRowWords + 2 * kLanes;
     line = sums + kTileM * kTileN + kLanes;
     other = line + kTileN + kLanes;
     offsets = reinterpret_cast<int*>(other + kTileN + kLanes);
@@ -39,7 +42,7 @@ struct Scratch {
 
 long long scratch_size(const void*) {
   constexpr long long kFloats =
-      kTileM * kTileK + 2 * kLanes + kTileM * kTileN + kLanes + 2 * (kTileN + kLanes) + (kOffset ? kTileN : 0);
+      kTileM * kRowWords + 2 * kLanes + kTileM * kTileN + kLanes + 2 * (kTileN + kLanes) + (kOffset ? kTileN : 0);
   return max_of(
       4 * kFloats + kMaxSegments * (long long)(sizeof(Segment) + sizeof(Run)) + kTileM * (long long)sizeof(RowPlace),
       4ll * (kPanel + kLanes) * kLanes);
@@ -131,7 +134,6 @@ inline int cut(const Call& args, const Phase& phase, long long tap_words, long l
 // The part of a line that lies inside the image, and zeros beside it.
 inline void inner_part_to_words(const Stored* from, const ChannelLine& line, long long channel, Call::Part part,
                                 int count, float* to) {
-  if (part.first == 0 && part.end == count) return part_of_line<true>(from, line, channel, count, to);
   if (part.first >= part.end) return empty_words(to, words_of(count));
   Stored some[kTileK * kPack] = {};
   for (long long e = part.first; e < part.end; ++e) some[e] = from[line.at(channel + e)];
@@ -141,19 +143,31 @@ inline void inner_part_to_words(const Stored* from, const ChannelLine& line, lon
 // The image's words that a pixel of the result meets in a block.
 inline void bring_row(const Call& args, const Phase& phase, const ChannelLine& line, const RowPlace& row,
                       const Segment* segments, int count, float* to) {
+  const auto is_inside = [&](const Segment& segment, int d) {
+    return (unsigned long long)(row.at[d] + segment.offset[d]) < (unsigned long long)phase.axis[d].size;
+  };
+  if (args.folded > 0) {
+    // All lines of a row begin at the same pixel of the innermost coordinate.
+    const long long first = row.at[2] + segments[0].offset[2];
+    const bool whole = first >= 0 && first * args.folded + args.c <= args.x_size[2] * args.folded;
+    for (int s = 0; s < count; ++s) {
+      const Segment& segment = segments[s];
+      if (!is_inside(segment, 0) || !is_inside(segment, 1))
+        empty_words(to + segment.at, segment.words);
+      else if (whole)
+        part_of_line<true>(row.image + segment.place, line, segment.channel, segment.elements, to + segment.at);
+      else
+        inner_part_to_words(row.image + segment.place, line, segment.channel,
+                            args.inside(first, segment.channel, segment.elements), segment.elements, to + segment.at);
+    }
+    return;
+  }
   for (int s = 0; s < count; ++s) {
     const Segment& segment = segments[s];
-    const auto is_inside = [&](int d) {
-      return (unsigned long long)(row.at[d] + segment.offset[d]) < (unsigned long long)phase.axis[d].size;
-    };
-    if (!is_inside(0) || !is_inside(1) || (args.folded == 0 && !is_inside(2)))
-      empty_words(to + segment.at, segment.words);
-    else if (args.folded == 0)
+    if (is_inside(segment, 0) && is_inside(segment, 1) && is_inside(segment, 2))
       line_to_words<true>(row.image + segment.place, line.step, segment.elements, to + segment.at);
     else
-      inner_part_to_words(row.image + segment.place, line, segment.channel,
-                          args.inside(row.at[2] + segment.offset[2], segment.channel, segment.elements),
-                          segment.elements, to + segment.at);
+      empty_words(to + segment.at, segment.words);
   }
 }
 
@@ -204,13 +218,14 @@ void run_data(const void* args_pointer, long long task, void* memory) {
     const int count = (int)min_of(kTileK, words - first);
     int runs = 0;
     const int segments = cut(args, phase, packed.words, first, count, w, runs);
-    for (int r = 0; r < rows; ++r) bring_row(args, phase, line, w.places[r], w.segments, segments, w.rows + r * kTileK);
-    for (int r = rows; r < round_up(rows, kRows); ++r) zero_words(w.rows + r * kTileK, count);
+    for (int r = 0; r < rows; ++r)
+      bring_row(args, phase, line, w.places[r], w.segments, segments, w.rows + r * kRowWords);
+    for (int r = rows; r < round_up(rows, kRows); ++r) zero_words(w.rows + r * kRowWords, count);
     for (int p = 0; p < panels; ++p) {
       const long long column = packed.first(first_panel + p);
       const float* const b = static_cast<const float*>(args.workspace) + packed.panel(group, column);
       for (int r = 0; r < rows; r += kRows)
-        multiply_tile({w.rows + r * kTileK, kTileK, 1}, rows - r, b, packed.width(first_panel + p), w.runs, runs,
+        multiply_tile({w.rows + r * kRowWords, kRowWords, 1}, rows - r, b, packed.width(first_panel + p), w.runs, runs,
                       w.sums + r * kTileN + (column - first_column), kTileN, first == 0);
     }
   }

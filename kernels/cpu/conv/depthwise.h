@@ -6,7 +6,9 @@
 
 constexpr int kBlockChannels = 32 * kLanes;  // of a task: long enough lines for the prefetchers
 constexpr int kPixelsOfTask = 512;
-constexpr int kTogether = 8;  // pixels that share the loads of the weights
+constexpr int kTogether = 8;                             // pixels that share the loads of the weights
+constexpr bool kPairs = kAccumulators >= 2 * kTogether;  // of lines, whose rows of the image are brought once
+constexpr int kTapsOfGroups = 3;  // at most as many neighbouring taps share those of the image where groups are wider
 
 static_assert(kTogether <= kAccumulators);
 
@@ -37,9 +39,9 @@ long long workspace_size(const void* args_pointer) {
   return 4 * blocks_of(channels_of(args), kLanes) * kLanes * taps_of(args) * width_of(args);
 }
 
-// Sums of pixels, and what the epilogue reads of one.
+// Sums of pixels of two lines, and what the epilogue reads of one.
 long long scratch_size(const void*) {
-  return 4ll * (kTogether + 1) * kBlockChannels + 4 * kLanes;
+  return 4ll * (2 * kTogether + 1) * kBlockChannels + 4 * kLanes;
 }
 
 long long pack_tasks(const void* args_pointer) {
@@ -153,6 +155,10 @@ struct Spread {  // one channel of each group in all its lanes
   }
 };
 
+struct Broadcast {  // the same, of groups as wide as a vector, from memory: permutations and products share a port
+  TS_INLINE Vec operator()(const Stored* from, long long channel) const { return splat((float)from[channel]); }
+};
+
 struct Gathered {  // channels that do not lie behind one another, or are less than a vector
   const IVec* lanes;
   const long long* places;
@@ -200,6 +206,23 @@ TS_INLINE void slide_row(Vec (&sums)[kPixels], const Stored* image, const float*
   }
 }
 
+// The same of two lines of pixels, of which the second meets a row of the image at the taps of weights_of_second.
+template <int kPixels, int kTaps, bool kEdge, class Read>
+TS_INLINE void slide_rows(Vec (&sums)[kPixels], Vec (&second)[kPixels], const Stored* image, const float* weights,
+                          const float* weights_of_second, const Row& row, int low, int high, Read read) {
+#pragma GCC unroll 32
+  for (int at = 0; at < kPixels - 1 + kTaps; ++at) {
+    if (kEdge && (at < low || at >= high)) continue;
+    const Vec x = read(image + at * row.tap, 0);
+#pragma GCC unroll 8
+    for (int tap = 0; tap < kTaps; ++tap)
+      if (at >= tap && at - tap < kPixels) {
+        sums[at - tap] = sums[at - tap] + load(weights + tap * row.weight) * x;
+        second[at - tap] = second[at - tap] + load(weights_of_second + tap * row.weight) * x;
+      }
+  }
+}
+
 // A call as the epilogue sees it, which knows groups of one channel: the channels of wider groups, from `group` on, are
 // its groups.
 struct ChannelsAsGroups : TsConvArgs {
@@ -235,7 +258,7 @@ struct Line {
   long long first, end;  // channels
   const IVec* lanes;     // of a vector of the image's channels, for each channel of a group
   bool dense, even;      // channels of the image lie behind one another; what the epilogue writes and reads lies evenly
-  float* sums;           // of kTogether pixels
+  float* sums;           // of kTogether pixels of two lines
 
   // Calls add(image, weights) for every row of taps that meets the image: what it meets at channel `channel` of the
   // groups from the innermost axis's pixel 0, and the weights of its tap 0.
@@ -326,18 +349,28 @@ struct Line {
       if (p < pixels) store(to + p * step + (channel - first), sum[p]);
   }
 
+  // Calls use(read) with what reads whole vectors of the image.
+  template <class Use>
+  TS_INLINE void with_reader(Use use) const {
+    if (width_of(args) == 1) return use(Own{});
+    if constexpr (kElement == Element::fp32) {
+      if (width_of(args) == kLanes) return use(Broadcast{});
+    }
+    use(Spread{lanes});
+  }
+
   // `pixels` of kPixels pixels from i on: sums of a block of channels at `to`, `step` apart.
   template <int kPixels, int kTaps, int kPace>
   void slide(long long i, int pixels, float* to, long long step) const {
-    const long long width = width_of(args);
     if constexpr (kPixels == kTogether) prefetch(i + kTogether);
     long long channel = first;
     for (; channel + kLanes <= end; channel += kLanes) {
       Vec sum[kPixels] = {};
-      if (width == 1)
+      if constexpr (kTaps > kTapsOfGroups)
         slide_vector<kPixels, kTaps, kPace>(i, channel, Own{}, sum);
       else
-        slide_vector<kPixels, kTaps, kPace>(i, channel, Spread{lanes}, sum);
+        with_reader([&](auto read)
+                        __attribute__((always_inline)) { slide_vector<kPixels, kTaps, kPace>(i, channel, read, sum); });
       put(sum, pixels, channel, to, step);
     }
     if (channel < end)
@@ -361,14 +394,10 @@ struct Line {
 
   template <int kPixels>
   void add(long long i, Met met, float* to, long long step) const {
-    const long long width = width_of(args);
     for (long long channel = first; channel < end; channel += kLanes) {
       if (dense && channel + kLanes <= end) {
         Vec sum[kPixels] = {};
-        if (width == 1)
-          add_vector<kPixels>(i, met, channel, Own{}, sum);
-        else
-          add_vector<kPixels>(i, met, channel, Spread{lanes}, sum);
+        with_reader([&](auto read) __attribute__((always_inline)) { add_vector<kPixels>(i, met, channel, read, sum); });
         put(sum, kPixels, channel, to, step);
       } else {
         for (int p = 0; p < kPixels; ++p) add_gathered(i + p, channel, to + p * step);
@@ -378,7 +407,7 @@ struct Line {
 
   void finish(long long i, float* line) const {
     const TsConvStrides& strides = (kForward ? written.y_strides : written.x_strides);
-    float* const other = sums + kTogether * kBlockChannels;
+    float* const other = sums + 2 * kTogether * kBlockChannels;
     Pixel at = pixel;
     at.at[2] = phase.axis[2].first + i * phase.axis[2].step;
     if (even) return finish_line(written, strides, channels_of(args), at, first, (int)(end - first), line, other);
@@ -426,6 +455,7 @@ struct Line {
   [[nodiscard]] bool slides() const {
     const Axis& inner = phase.axis[2];
     if (!dense || inner.pace != kPace || (inner.hop != 1 && inner.hop != -1)) return false;
+    if (width_of(args) > 1 && inner.taps > kTapsOfGroups) return false;
     if (inner.taps == 3) return slide_all<3, kPace>(), true;
     if (inner.taps == 5) return slide_all<5, kPace>(), true;
     if (inner.taps == 7) return slide_all<7, kPace>(), true;
@@ -433,6 +463,98 @@ struct Line {
       if (inner.taps == 1) return slide_all<1, kPace>(), true;
       if (inner.taps == 2) return slide_all<2, kPace>(), true;
       if (inner.taps == 4) return slide_all<4, kPace>(), true;
+    }
+    return false;
+  }
+
+  // This line and the next, which meet neighbouring rows of the image: kPixels pixels of both from i on.
+  template <int kPixels, int kTaps, bool kEdge>
+  TS_INLINE void slide_pair(long long i, long long channel, Vec (&sum)[kPixels], Vec (&second)[kPixels]) const {
+    const TsConvStrides& from = kForward ? args.x_strides : args.y_strides;
+    const Axis &outer = phase.axis[0], &middle = phase.axis[1], &inner = phase.axis[2];
+    // Rows of the image and pixels in their order; where taps go against them, the last tap is the first.
+    const bool down = middle.hop < 0, turned = inner.hop < 0;
+    const long long begin = i + inner.start - (turned ? kTaps - 1 : 0);
+    const long long first_row = i1 + middle.start - (down ? middle.taps - 1 : 0);
+    const long long first_tap = middle.tap_first + (down ? middle.taps - 1 : 0) * middle.tap_step;
+    const long long tap = inner.tap_first + (turned ? kTaps - 1 : 0) * inner.tap_step;
+    const long long next = (down ? -middle.tap_step : middle.tap_step) * args.filter[2] * kLanes;
+    const Row row = {0, from.spatial[2], (turned ? -inner.tap_step : inner.tap_step) * kLanes, kTaps};
+    const int low = (int)max_of(0, -begin), high = (int)min_of(kPixels - 1 + kTaps, inner.size - begin);
+    for (long long t0 = outer_met.first; t0 < outer_met.end; ++t0) {
+      const Stored* image = static_cast<const Stored*>(kForward ? args.x : args.y) + pixel.member * from.batch +
+                            channel * from.group + (i0 * outer.pace + outer.start + t0 * outer.hop) * from.spatial[0] +
+                            first_row * from.spatial[1] + begin * from.spatial[2];
+      const float* weights =
+          static_cast<const float*>(args.workspace) + channel * taps_of(args) +
+          (((outer.tap_first + t0 * outer.tap_step) * args.filter[1] + first_tap) * args.filter[2] + tap) * kLanes;
+      slide_row<kPixels, kTaps, 1, kEdge>(sum, image, weights, row, 1, low, high, Own{});
+      for (long long t1 = 1; t1 < middle.taps; ++t1) {
+        image += from.spatial[1];
+        weights += next;
+        slide_rows<kPixels, kTaps, kEdge>(sum, second, image, weights, weights - next, row, low, high, Own{});
+      }
+      slide_row<kPixels, kTaps, 1, kEdge>(second, image + from.spatial[1], weights, row, 1, low, high, Own{});
+    }
+  }
+
+  template <int kTaps>
+  void slide_pairs() const {
+    const Axis& inner = phase.axis[2];
+    const TsConvStrides& strides = kForward ? args.y_strides : args.x_strides;
+    const bool straight = writes_sums();
+    Pixel at = pixel;
+    at.at[2] = inner.first;
+    const long long step = straight ? inner.step * strides.spatial[2] : kBlockChannels;
+    const long long to_second = straight ? phase.axis[1].step * strides.spatial[1] : kTogether * kBlockChannels;
+    float* const result = static_cast<float*>(args.out) + place_of(strides, at, 0) + channel_place(strides, 1, first);
+    Line next = *this;
+    ++next.i1;
+    next.pixel.at[1] += phase.axis[1].step;
+    for (long long i = 0; i < inner.count; i += kTogether) {
+      const int pixels = (int)min_of(kTogether, inner.count - i);
+      float* const to = straight ? result + i * step : sums;
+      const bool whole = i + inner.start + min_of(0, (kTaps - 1) * inner.hop) >= 0 &&
+                         i + kTogether - 1 + inner.start + max_of(0, (kTaps - 1) * inner.hop) < inner.size;
+      next.prefetch(i + kTogether);
+      long long channel = first;
+      for (; channel + kLanes <= end; channel += kLanes) {
+        Vec sum[kTogether] = {}, second[kTogether] = {};
+        if (whole)
+          slide_pair<kTogether, kTaps, false>(i, channel, sum, second);
+        else
+          slide_pair<kTogether, kTaps, true>(i, channel, sum, second);
+        put(sum, pixels, channel, to, step);
+        put(second, pixels, channel, to + to_second, step);
+      }
+      for (int p = 0; p < pixels; ++p) {
+        if (channel < end) {
+          add_gathered(i + p, channel, to + p * step);
+          next.add_gathered(i + p, channel, to + to_second + p * step);
+        }
+        if (straight) continue;
+        finish(i + p, to + p * step);
+        next.finish(i + p, to + to_second + p * step);
+      }
+    }
+  }
+
+  // Whether it went together with the next line: where both meet all rows of taps, at neighbouring rows of the image.
+  [[nodiscard]] bool runs_with_next() const {
+    if constexpr (kPairs) {
+      const Axis &middle = phase.axis[1], &inner = phase.axis[2];
+      const auto meets_neighbours = [](const Axis& axis) {
+        return axis.pace == 1 && (axis.hop == 1 || axis.hop == -1);
+      };
+      if (!dense || width_of(args) > 1 || i1 + 1 == middle.count || !meets_neighbours(middle) ||
+          !meets_neighbours(inner))
+        return false;
+      const Met next = met_by(middle, i1 + 1);
+      if (middle_met.first > 0 || middle_met.end < middle.taps || next.first > 0 || next.end < middle.taps)
+        return false;
+      if (inner.taps == 3) return slide_pairs<3>(), true;
+      if (inner.taps == 5) return slide_pairs<5>(), true;
+      if (inner.taps == 7) return slide_pairs<7>(), true;
     }
     return false;
   }
@@ -482,25 +604,29 @@ void run_data(const void* args_pointer, long long task, void* memory) {
   const ChannelsAsGroups channels(args, 0);
   const TsConvArgs& written = width == 1 ? args : channels;
   const bool dense = is_even(from, width) && channel_step(from, width) == 1;
-  for (long long line = first; line < min_of(lines, first + grid.lines_of_task); ++line) {
+  const long long end = min_of(lines, first + grid.lines_of_task);
+  for (long long line = first; line < end; ++line) {
     const long long i1 = line % phase.axis[1].count, outer = line / phase.axis[1].count;
     const long long i0 = outer % phase.axis[0].count, member = outer / phase.axis[0].count;
     const Pixel pixel = {
         member, 0, {phase.axis[0].first + i0 * phase.axis[0].step, phase.axis[1].first + i1 * phase.axis[1].step, 0}};
-    Line{args,
-         written,
-         phase,
-         pixel,
-         i0,
-         i1,
-         met_by(phase.axis[0], i0),
-         met_by(phase.axis[1], i1),
-         channel,
-         min_of(channels_of(args), channel + kBlockChannels),
-         lanes,
-         dense,
-         writes_evenly(args),
-         static_cast<float*>(memory)}
-        .run();
+    const Line here{args,
+                    written,
+                    phase,
+                    pixel,
+                    i0,
+                    i1,
+                    met_by(phase.axis[0], i0),
+                    met_by(phase.axis[1], i1),
+                    channel,
+                    min_of(channels_of(args), channel + kBlockChannels),
+                    lanes,
+                    dense,
+                    writes_evenly(args),
+                    static_cast<float*>(memory)};
+    if (line + 1 < end && here.runs_with_next())
+      ++line;
+    else
+      here.run();
   }
 }

@@ -1,7 +1,7 @@
 // Packed weights: for each group and panel of the result's channels, all taps behind one another, each with the
-// image's channels as words of the panel's columns. A panel is three vectors of columns; two at the end where three
-// would leave one, and the last has what is left. With kOffset they are followed by -128 times the sum of each column's
-// weights of a tap: for each panel, by tap.
+// image's channels as words of the panel's columns, and zeros up to a whole step. A panel is three vectors of columns
+// (of tiles two); two at the end where three would leave one, and the last has what is left. With kOffset they are
+// followed by -128 times the sum of each column's weights of a tap: for each panel, by tap.
 
 TS_INLINE long long image_channels(const TsConvArgs& args) {
   return kForward ? args.c : args.k;
@@ -15,14 +15,14 @@ struct PackedWeights {
   long long taps, columns;
 
   explicit PackedWeights(const TsConvArgs& args)
-      : words(blocks_of(image_channels(args), kPack)),
+      : words(blocks_of(image_channels(args), kPack * kStep) * kStep),
         taps(taps_of(args)),
         columns(blocks_of(result_channels(args), kLanes) * kLanes) {}
 
   [[nodiscard]] long long panels() const { return blocks_of(columns, kPanel); }
   // The first column of a panel; of panels(), the end.
   [[nodiscard]] long long first(long long panel) const {
-    const bool narrow = columns > kPanel && columns % kPanel == kLanes;
+    const bool narrow = !kTiles && columns > kPanel && columns % kPanel == kLanes;
     return min_of(columns, panel * kPanel - (narrow && panel == panels() - 1 ? kLanes : 0));
   }
   [[nodiscard]] int width(long long panel) const { return (int)(first(panel + 1) - first(panel)); }
@@ -116,10 +116,13 @@ void run_pack(const void* args_pointer, long long task, void* scratch) {
                              h % args.filter[1] * s.spatial[1] + tap % args.filter[2] * s.spatial[2] +
                              column * (kForward ? s.batch : s.channel);
   float* const to = static_cast<float*>(args.workspace) + packed.panel(group, column) + tap * packed.words * width;
+  const long long elements = image_channels(args);
   if constexpr (kForward)
     pack_turned(from, s.batch, args.line(s), columns, width, to, static_cast<float*>(scratch));
   else
-    pack_straight(from, s.channel, s.batch, columns, width, args.k, to);
+    pack_straight(from, s.channel, s.batch, columns, width, elements, to);
+  if constexpr (kTiles)
+    zero_words(to + words_of((int)elements) * width, (int)(packed.words - words_of((int)elements)) * width);
   if constexpr (kOffset)
     sum_columns(to, width, packed.words,
                 static_cast<float*>(args.workspace) + packed.offsets(args, group, column) + tap * width);

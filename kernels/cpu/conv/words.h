@@ -3,17 +3,23 @@
 
 using Stored = StoredAs<kElement>::Type;
 
-constexpr bool kInteger = kInstruction == Instruction::dot_int16 || kInstruction == Instruction::dot_int8;
+constexpr bool kTiles = kInstruction == Instruction::amx_bf16 || kInstruction == Instruction::amx_int8;
+constexpr bool kInteger = kInstruction == Instruction::dot_int16 || kInstruction == Instruction::dot_int8 ||
+                          kInstruction == Instruction::amx_int8;
 // vpdpbusd takes its left operand without sign: the image's elements get 128 added, and -128 sum(w) is added to the
 // sums.
 constexpr bool kOffset = kInstruction == Instruction::dot_int8;
-constexpr int kPack = kInstruction == Instruction::fma_f32 ? 1 : kInstruction == Instruction::dot_int8 ? 4 : 2;
-constexpr int kRows = kAccumulators / 3;  // a micro-tile: rows of sums
-constexpr int kPanel = 3 * kLanes;        // and its columns
+constexpr int kPack = kInstruction == Instruction::fma_f32                                             ? 1
+                      : kInstruction == Instruction::dot_int8 || kInstruction == Instruction::amx_int8 ? 4
+                                                                                                       : 2;
+constexpr int kRows = kTiles ? 32 : kAccumulators / 3;    // a micro-tile: rows of sums
+constexpr int kPanel = kTiles ? 2 * kLanes : 3 * kLanes;  // and its columns
+constexpr int kStep = kTiles ? 16 : 1;                    // words that are multiplied together: a row of a tile
 constexpr int kSumsPerTile = kRows * kPanel;
 constexpr int kChunk = kLanes * kPack;  // elements in a vector of words
 
 static_assert(kTileM % kRows == 0 && kTileN % kPanel == 0 && kTileK % kLanes == 0);
+static_assert(!kTiles || kLanes == kStep);  // whole vectors of words are whole steps
 
 // Sums are floats or integers; both lie in arrays of float.
 template <bool>
@@ -211,48 +217,9 @@ struct Run {
   long long b;
 };
 
-// How long before it is needed b is asked for, as in GEMM's micro-kernel.
-constexpr int kStepsAhead = kPack == 1 ? 16 : 0;
-
 // Words of a: `row` from one row to the next, `step` from one word to the next.
 struct Rows {
   const float* words;
   long long row;
   int step;
 };
-
-template <int kCount, int kVectors>
-inline void multiply_runs(const Rows& a, const float* b, const Run* runs, int count, float* sums, long long sums_row,
-                          bool first) {
-  Sum c[kCount][kVectors];
-#pragma GCC unroll 8
-  for (int r = 0; r < kCount; ++r) {
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v)
-      c[r][v] = first ? fresh_zero<Sum>() : (Sum)load(sums + r * sums_row + v * kLanes);
-  }
-  for (int i = 0; i < count; ++i)
-    multiply<kCount, kVectors>(c, a.words + (long long)runs[i].at * a.step, a.row, a.step,
-                               b + runs[i].b * kVectors * kLanes, kVectors * kLanes, runs[i].words, kStepsAhead);
-#pragma GCC unroll 8
-  for (int r = 0; r < kCount; ++r) {
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) store(sums + r * sums_row + v * kLanes, (Vec)c[r][v]);
-  }
-}
-
-template <int kVectors>
-[[gnu::noinline]] void multiply_rows(const Rows& a, int rows, const float* b, const Run* runs, int count, float* sums,
-                                     long long sums_row, bool first) {
-  if (rows > kRows / 2) return multiply_runs<kRows, kVectors>(a, b, runs, count, sums, sums_row, first);
-  return multiply_runs<kRows / 2, kVectors>(a, b, runs, count, sums, sums_row, first);
-}
-
-// sums[r][j] (+)= sum over the runs' words of a[r][word] * b[word * width + j], for kRows rows, of which `rows` count,
-// and `width` columns.
-inline void multiply_tile(const Rows& a, int rows, const float* b, int width, const Run* runs, int count, float* sums,
-                          long long sums_row, bool first) {
-  if (width == kPanel) return multiply_rows<3>(a, rows, b, runs, count, sums, sums_row, first);
-  if (width == 2 * kLanes) return multiply_rows<2>(a, rows, b, runs, count, sums, sums_row, first);
-  return multiply_rows<1>(a, rows, b, runs, count, sums, sums_row, first);
-}

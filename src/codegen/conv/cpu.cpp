@@ -18,21 +18,31 @@ bool multiplies(Instruction instruction, ElementType element, CpuLevel level) {
       return element == ElementType::int8;
     case Instruction::dot_int8:
       return element == ElementType::int8 && level >= CpuLevel::x86_64_v4_bf16;
+    case Instruction::amx_bf16:
+      return element == ElementType::bf16 && level >= CpuLevel::x86_64_amx;
+    case Instruction::amx_int8:
+      return element == ElementType::int8 && level >= CpuLevel::x86_64_amx;
     default:
       return false;
   }
+}
+
+bool has_tiles(const CpuConvParameters& p) {
+  return p.instruction == Instruction::amx_bf16 || p.instruction == Instruction::amx_int8;
 }
 
 /// What the fragments are written for. The rules of instances/conv/cpu.cpp refuse the rest before an instance comes
 /// here, so a failure is a defect of a rule.
 Status check_conv(const CpuConvParameters& p) {
   if (p.depthwise && p.instruction == Instruction::fma_f32) return {};
-  if (!p.depthwise && multiplies(p.instruction, p.element, p.level) && p.tile_m > 0 && p.tile_m % 8 == 0 &&
-      p.tile_n > 0 && p.tile_n % 48 == 0 && p.tile_k > 0 && p.tile_k % 16 == 0)
+  const bool tiles = has_tiles(p);
+  if (!p.depthwise && multiplies(p.instruction, p.element, p.level) && p.tile_m > 0 &&
+      p.tile_m % (tiles ? 32 : 8) == 0 && p.tile_n > 0 && p.tile_n % (tiles ? 32 : 48) == 0 && p.tile_k > 0 &&
+      p.tile_k % 16 == 0 && !(tiles && p.direction == ConvDirection::backward_weight))
     return {};
   return fail(ErrorCode::internal,
-              fmt::format("CPU convolution kernel '{}': fma, dpbf16 of bf16, int16dot or vnni of int8, and whole "
-                          "micro-tiles",
+              fmt::format("CPU convolution kernel '{}': fma, dpbf16 of bf16, int16dot or vnni of int8, amx but for "
+                          "backward weight, and whole micro-tiles",
                           p.name));
 }
 
@@ -59,15 +69,20 @@ Result<Source> cpu_conv_source(const CpuConvParameters& p) {
                                              "common/vector.h",
                                              "common/elements.h",
                                              product_fragment(p.instruction),
-                                             "common/product_vector.h",
                                              "common/math.h",
                                              wide ? "common/math_avx512.h" : "common/math_avx2.h",
                                              "common/functions.h",
                                              "gemm/activations.h",
                                              "gemm/lines.h",
-                                             "conv/words.h",
-                                             "conv/epilogue.h"};
+                                             "conv/words.h"};
+  if (!has_tiles(p)) fragments.emplace_back("common/product_vector.h");
+  if (!p.depthwise) fragments.emplace_back(has_tiles(p) ? "conv/tile_amx.h" : "conv/tile_vector.h");
+  fragments.emplace_back("conv/epilogue.h");
   CpuTable table{.workspace = "workspace_size", .scratch = "scratch_size"};
+  if (has_tiles(p)) {
+    table.thread_begin = "configure_tiles";
+    table.thread_end = "release_tiles";
+  }
   if (p.direction == ConvDirection::backward_weight) {
     fragments.emplace_back(p.depthwise ? "conv/depthwise_weight.h" : "conv/weight.h");
     table.stages = {{"weight_tasks", "run_weight"}, {"reduce_tasks", "run_reduce"}};

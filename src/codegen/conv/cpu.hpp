@@ -16,7 +16,7 @@ struct CpuConvParameters {
   CpuLevel level = CpuLevel::x86_64_v3;
   ConvDirection direction = ConvDirection::forward;
   bool depthwise = false;
-  Instruction instruction = Instruction::fma_f32;  ///< fma_f32, or dpbf16 of bf16
+  Instruction instruction = Instruction::fma_f32;  ///< what the level multiplies the element with
   ElementType element = ElementType::fp32;         ///< fp32, bf16 or fp16, of the tensors that are read
   int tile_m =
       96;  ///< not depthwise: rows of a task (pixels; backward weight: taps and channels of x), a multiple of 8

@@ -13,8 +13,12 @@ using ConvSubject = CpuConvSubject;
 constexpr DataType kConvTypes[] = {DataType::fp32, DataType::bf16, DataType::fp16, DataType::fp8, DataType::int8};
 constexpr ConvDirection kConvDirections[] = {ConvDirection::forward, ConvDirection::backward_data,
                                              ConvDirection::backward_weight};
-constexpr Instruction kConvInstructions[] = {Instruction::fma_f32, Instruction::dpbf16, Instruction::dot_int16,
-                                             Instruction::dot_int8};
+constexpr Instruction kConvInstructions[] = {Instruction::fma_f32,  Instruction::dpbf16,   Instruction::dot_int16,
+                                             Instruction::dot_int8, Instruction::amx_bf16, Instruction::amx_int8};
+
+bool has_tiles(Instruction instruction) {
+  return instruction == Instruction::amx_bf16 || instruction == Instruction::amx_int8;
+}
 
 /// Rows and columns of a task, and words of a block of the sum. A task's sums (180 KiB) and its block of the image take
 /// half of a second-level cache of 512 KiB; backward weight packs a block of y as well, so its blocks are shorter.
@@ -71,16 +75,19 @@ constexpr Rule<ConvSubject> kConvRules[] = {
        return fmt::format("{} on {}, type {}", name_of(s.config.algorithm.instruction), s.spec.arch.text(),
                           name_of(s.signature().data_type));
      }},
-    {"instruction_is_vector",
-     "the templates multiply with fma, dpbf16, int16dot or vnni, depthwise with fma alone: no words are of several "
-     "elements",
+    {"instruction_suits_template",
+     "the templates multiply with fma, dpbf16, int16dot, vnni or amx; depthwise with fma alone, because no words are "
+     "of "
+     "several elements; backward weight not with amx, whose rows are words that follow one another in memory",
      [](const ConvSubject& s) {
        const Instruction instruction = s.config.algorithm.instruction;
        return instruction == Instruction::fma_f32 ||
-              (!s.signature().depthwise && std::ranges::count(kConvInstructions, instruction) > 0);
+              (!s.signature().depthwise && std::ranges::count(kConvInstructions, instruction) > 0 &&
+               !(has_tiles(instruction) && s.signature().direction == ConvDirection::backward_weight));
      },
      [](const ConvSubject& s) {
-       return fmt::format("{}, depthwise {}", name_of(s.config.algorithm.instruction), s.signature().depthwise);
+       return fmt::format("{} with {}, depthwise {}", name_of(s.signature().direction),
+                          name_of(s.config.algorithm.instruction), s.signature().depthwise);
      }},
     {"fields_belong_to_pipeline",
      "the pipeline is blocked, with one tile for each direction, or depthwise, without one",

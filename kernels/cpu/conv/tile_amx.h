@@ -1,0 +1,53 @@
+// The micro-kernel on AMX tiles: 32 rows of words as they lie by a panel of 32 columns, in four tiles of sums; the
+// lower two are left out where 16 rows do, the right two where the panel is one vector.
+
+template <bool kLower, bool kRight>
+TS_INLINE void multiply_tiles(const Rows& a, const float* b, const Run* runs, int count, float* sums,
+                              long long sums_row, bool first) {
+  constexpr int kWidth = kRight ? 2 * kLanes : kLanes;
+  const long long row_bytes = 4 * a.row, sums_bytes = 4 * sums_row;
+  float* const lower = sums + 16 * sums_row;
+  if (first) {
+    tile_zero<0>();
+    tile_zero<1>();
+    tile_zero<2>();
+    tile_zero<3>();
+  } else {
+    tile_load<0>(sums, sums_bytes);
+    if constexpr (kRight) tile_load<1>(sums + 16, sums_bytes);
+    if constexpr (kLower) tile_load<2>(lower, sums_bytes);
+    if constexpr (kLower && kRight) tile_load<3>(lower + 16, sums_bytes);
+  }
+  for (int i = 0; i < count; ++i) {
+    const float* from = a.words + runs[i].at;
+    const float* at = b + runs[i].b * kWidth;
+    for (int words = runs[i].words; words > 0; words -= kStep, from += kStep, at += kStep * kWidth) {
+      tile_load<4>(from, row_bytes);
+      tile_load<6>(at, 4 * kWidth);
+      tile_dot<0, 4, 6>();
+      if constexpr (kRight) {
+        tile_load<7>(at + 16, 4 * kWidth);
+        tile_dot<1, 4, 7>();
+      }
+      if constexpr (kLower) {
+        tile_load<5>(from + 16 * a.row, row_bytes);
+        tile_dot<2, 5, 6>();
+        if constexpr (kRight) tile_dot<3, 5, 7>();
+      }
+    }
+  }
+  tile_store<0>(sums, sums_bytes);
+  if constexpr (kRight) tile_store<1>(sums + 16, sums_bytes);
+  if constexpr (kLower) tile_store<2>(lower, sums_bytes);
+  if constexpr (kLower && kRight) tile_store<3>(lower + 16, sums_bytes);
+}
+
+// As on vector registers; runs are whole steps.
+inline void multiply_tile(const Rows& a, int rows, const float* b, int width, const Run* runs, int count, float* sums,
+                          long long sums_row, bool first) {
+  const bool right = width > kLanes;
+  if (rows > 16 && right) return multiply_tiles<true, true>(a, b, runs, count, sums, sums_row, first);
+  if (rows > 16) return multiply_tiles<true, false>(a, b, runs, count, sums, sums_row, first);
+  if (right) return multiply_tiles<false, true>(a, b, runs, count, sums, sums_row, first);
+  return multiply_tiles<false, false>(a, b, runs, count, sums, sums_row, first);
+}

@@ -27,8 +27,8 @@ template <class Header>
   return static_cast<std::uint32_t>(sum);
 }
 
-/// Checks the buffer of a call that asks for panels like those of `wanted`: it is whole, and made for them. `known_bytes`
-/// of it there are; 0: the size is not known. Errors: invalid_argument.
+/// Checks the buffer of a call that asks for panels like those of `wanted`: it is whole, and made for them.
+/// `known_bytes` of it there are; 0: the size is not known. Errors: invalid_argument.
 template <class Header>
 [[nodiscard]] Status check_packed(const Header& wanted, const void* packed, std::int64_t known_bytes) {
   constexpr std::string_view name = Header::kOperand;

@@ -71,7 +71,7 @@ Result<std::unique_ptr<ConvPlan>> CpuConv::plan(const ConvProblem& problem, cons
   const TsConvArgs args = cpu_arguments(problem, dense, team_.threads(), nullptr);
   const TsCpuKernel& table = steps.table();
   PlanInfo info = plan_info({}, chosen, std::move(reason));
-  info.steps.front().what += fmt::format(" in {} stages", problem.packed_w ? 1 : table.stage_count);
+  info.steps.front().what += problem.packed_w ? " from packed w" : fmt::format(" in {} stages", table.stage_count);
   WorkspaceLayout layout;
   if (!problem.packed_w)
     layout.add(problem.direction == ConvDirection::backward_weight ? "partials of w" : "packed w",

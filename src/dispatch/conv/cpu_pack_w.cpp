@@ -37,8 +37,7 @@ class CpuConvPackWPlan final : public ConvPackWPlan {
     const ConvProblem& p = problem().conv;
     TS_TRY(validate_packing(p, arguments.w, arguments.strides, arguments.packed, packed_bytes()));
     auto* const header = static_cast<PackedWHeader*>(arguments.packed);
-    const TsConvArgs args =
-        packing_arguments(p, arguments.w, arguments.strides, steps_.team().threads(), header + 1);
+    const TsConvArgs args = packing_arguments(p, arguments.w, arguments.strides, steps_.team().threads(), header + 1);
     steps_.team().run(packing_, &args);
     *header = PackedWHeader::of(p, config_, static_cast<std::int64_t>(packed_bytes()));
     return {};

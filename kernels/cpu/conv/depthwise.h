@@ -8,6 +8,7 @@ constexpr int kBlockChannels = 32 * kLanes;  // of a task: long enough lines for
 constexpr int kPixelsOfTask = 512;
 constexpr int kTogether = 8;                             // pixels that share the loads of the weights
 constexpr bool kPairs = kAccumulators >= 2 * kTogether;  // of lines, whose rows of the image are brought once
+constexpr bool kCanStore = kElement == Element::fp32 || kElement == Element::bf16 || kElement == Element::fp16;
 constexpr int kTapsOfGroups = 3;  // at most as many neighbouring taps share those of the image where groups are wider
 
 static_assert(kTogether <= kAccumulators);
@@ -248,6 +249,35 @@ struct ChannelsAsGroups : TsConvArgs {
   }
 };
 
+// Where sums of a line's pixels go: to floats, or as elements of the result where no operation follows.
+struct Target {
+  float* sums;
+  Stored* result;  // null: to the floats
+  long long step;  // from one pixel to the next
+
+  [[nodiscard]] TS_INLINE Target behind(long long elements) const {
+    return {sums + (result == nullptr ? elements : 0), result == nullptr ? nullptr : result + elements, step};
+  }
+  TS_INLINE void put(long long at, Vec x) const {
+    if (kCanStore && result != nullptr)
+      store_floats<kCanStore ? kElement : Element::fp32, kLanes>(result + at, x);
+    else
+      store(sums + at, x);
+  }
+  // The first `count` lanes.
+  void put_some(long long at, Vec x, int count) const {
+    float floats[kLanes];
+    store(floats, x);
+    if (kCanStore && result != nullptr) {
+      Stored some[kLanes];
+      store_floats<kCanStore ? kElement : Element::fp32, kLanes>(some, x);
+      for (int l = 0; l < count; ++l) result[at + l] = some[l];
+    } else {
+      for (int l = 0; l < count; ++l) sums[at + l] = floats[l];
+    }
+  }
+};
+
 // A line of pixels of a phase, along the innermost axis, for a block of channels.
 struct Line {
   const TsConvArgs &args, &written;  // the same; as the epilogue sees it
@@ -336,17 +366,30 @@ struct Line {
         __builtin_prefetch(row + (at + p) * from.spatial[2] + (channel - first));
   }
 
-  // Whether the sums go to the result as they are, and where its line begins.
-  [[nodiscard]] bool writes_sums() const {
-    return kElement == Element::fp32 && args.operations[0] == TS_END && even &&
-           channel_step(kForward ? args.y_strides : args.x_strides, width_of(args)) == 1;
+  // Where sums of pixels go, from pixel 0 of the line on: to the result where no operation follows, else to this
+  // thread's floats.
+  [[nodiscard]] Target target() const {
+    constexpr TsGemmElement kType = kElement == Element::bf16 ? TS_BF16 : kElement == Element::fp16 ? TS_FP16 : TS_FP32;
+    const TsConvStrides& strides = kForward ? args.y_strides : args.x_strides;
+    if (!kCanStore || args.out_type != kType || args.operations[0] != TS_END || !even ||
+        channel_step(strides, width_of(args)) != 1)
+      return {sums, nullptr, kBlockChannels};
+    Pixel at = pixel;
+    at.at[2] = phase.axis[2].first;
+    return {nullptr,
+            static_cast<Stored*>(args.out) + place_of(strides, at, 0) + channel_place(strides, width_of(args), first),
+            phase.axis[2].step * strides.spatial[2]};
+  }
+  // Of pixels from i on.
+  [[nodiscard]] static Target from_pixel(const Target& target, long long i) {
+    return target.result == nullptr ? target : target.behind(i * target.step);
   }
 
   template <int kPixels>
-  TS_INLINE void put(const Vec (&sum)[kPixels], int pixels, long long channel, float* to, long long step) const {
+  TS_INLINE void put(const Vec (&sum)[kPixels], int pixels, long long channel, const Target& to) const {
 #pragma GCC unroll 8
     for (int p = 0; p < kPixels; ++p)
-      if (p < pixels) store(to + p * step + (channel - first), sum[p]);
+      if (p < pixels) to.put(p * to.step + (channel - first), sum[p]);
   }
 
   // Calls use(read) with what reads whole vectors of the image.
@@ -359,9 +402,9 @@ struct Line {
     use(Spread{lanes});
   }
 
-  // `pixels` of kPixels pixels from i on: sums of a block of channels at `to`, `step` apart.
+  // `pixels` of kPixels pixels from i on: sums of a block of channels.
   template <int kPixels, int kTaps, int kPace>
-  void slide(long long i, int pixels, float* to, long long step) const {
+  void slide(long long i, int pixels, const Target& to) const {
     if constexpr (kPixels == kTogether) prefetch(i + kTogether);
     long long channel = first;
     for (; channel + kLanes <= end; channel += kLanes) {
@@ -371,14 +414,14 @@ struct Line {
       else
         with_reader([&](auto read)
                         __attribute__((always_inline)) { slide_vector<kPixels, kTaps, kPace>(i, channel, read, sum); });
-      put(sum, pixels, channel, to, step);
+      put(sum, pixels, channel, to);
     }
     if (channel < end)
-      for (int p = 0; p < pixels; ++p) add_gathered(i + p, channel, to + p * step);
+      for (int p = 0; p < pixels; ++p) add_gathered(i + p, channel, to.behind(p * to.step));
   }
 
   // One pixel for a vector of channels of which perhaps not all are there.
-  void add_gathered(long long i, long long channel, float* to) const {
+  void add_gathered(long long i, long long channel, const Target& to) const {
     const TsConvStrides& from = kForward ? args.x_strides : args.y_strides;
     const long long width = width_of(args);
     const int count = (int)min_of(kLanes, end - channel);
@@ -387,20 +430,18 @@ struct Line {
       places[l] = channel_place(from, width, channel + l) - channel_place(from, width, channel);
     Vec sum[1] = {};
     add_vector<1>(i, met_by(phase.axis[2], i), channel, Gathered{lanes, places, count}, sum);
-    float line[kLanes];
-    store(line, sum[0]);
-    for (int l = 0; l < count; ++l) to[channel - first + l] = line[l];
+    to.put_some(channel - first, sum[0], count);
   }
 
   template <int kPixels>
-  void add(long long i, Met met, float* to, long long step) const {
+  void add(long long i, Met met, const Target& to) const {
     for (long long channel = first; channel < end; channel += kLanes) {
       if (dense && channel + kLanes <= end) {
         Vec sum[kPixels] = {};
         with_reader([&](auto read) __attribute__((always_inline)) { add_vector<kPixels>(i, met, channel, read, sum); });
-        put(sum, kPixels, channel, to, step);
+        put(sum, kPixels, channel, to);
       } else {
-        for (int p = 0; p < kPixels; ++p) add_gathered(i + p, channel, to + p * step);
+        for (int p = 0; p < kPixels; ++p) add_gathered(i + p, channel, to.behind(p * to.step));
       }
     }
   }
@@ -420,33 +461,25 @@ struct Line {
     }
   }
 
-  // Calls compute(i, pixels, to, step) for runs of up to kTogether pixels, and finishes them.
+  // Calls compute(i, pixels, target) for runs of up to kTogether pixels, and finishes them.
   template <class Compute>
   TS_INLINE void in_runs(Compute compute) const {
     const Axis& inner = phase.axis[2];
-    const TsConvStrides& strides = kForward ? args.y_strides : args.x_strides;
-    const bool straight = writes_sums();
-    Pixel at = pixel;
-    at.at[2] = inner.first;
-    float* const line =
-        static_cast<float*>(args.out) + place_of(strides, at, 0) + channel_place(strides, width_of(args), first);
+    const Target all = target();
     for (long long i = 0; i < inner.count;) {
-      const int left = (int)min_of(kTogether, inner.count - i);
-      const int pixels =
-          straight ? compute(i, left, line + i * inner.step * strides.spatial[2], inner.step * strides.spatial[2])
-                   : compute(i, left, sums, (long long)kBlockChannels);
-      for (int p = 0; !straight && p < pixels; ++p) finish(i + p, sums + p * kBlockChannels);
+      const int pixels = compute(i, (int)min_of(kTogether, inner.count - i), from_pixel(all, i));
+      for (int p = 0; all.result == nullptr && p < pixels; ++p) finish(i + p, sums + p * kBlockChannels);
       i += pixels;
     }
   }
 
   template <int kTaps, int kPace>
   void slide_all() const {
-    in_runs([&](long long i, int pixels, float* to, long long step) {
+    in_runs([&](long long i, int pixels, const Target& to) {
       if (pixels > kTogether / 2)
-        slide<kTogether, kTaps, kPace>(i, pixels, to, step);
+        slide<kTogether, kTaps, kPace>(i, pixels, to);
       else
-        slide<kTogether / 2, kTaps, kPace>(i, pixels, to, step);
+        slide<kTogether / 2, kTaps, kPace>(i, pixels, to);
       return pixels;
     });
   }
@@ -502,18 +535,15 @@ struct Line {
   void slide_pairs() const {
     const Axis& inner = phase.axis[2];
     const TsConvStrides& strides = kForward ? args.y_strides : args.x_strides;
-    const bool straight = writes_sums();
-    Pixel at = pixel;
-    at.at[2] = inner.first;
-    const long long step = straight ? inner.step * strides.spatial[2] : kBlockChannels;
+    const Target all = target();
+    const bool straight = all.result != nullptr;
     const long long to_second = straight ? phase.axis[1].step * strides.spatial[1] : kTogether * kBlockChannels;
-    float* const result = static_cast<float*>(args.out) + place_of(strides, at, 0) + channel_place(strides, 1, first);
     Line next = *this;
     ++next.i1;
     next.pixel.at[1] += phase.axis[1].step;
     for (long long i = 0; i < inner.count; i += kTogether) {
       const int pixels = (int)min_of(kTogether, inner.count - i);
-      float* const to = straight ? result + i * step : sums;
+      const Target to = from_pixel(all, i), second_to = to.behind(to_second);
       const bool whole = i + inner.start + min_of(0, (kTaps - 1) * inner.hop) >= 0 &&
                          i + kTogether - 1 + inner.start + max_of(0, (kTaps - 1) * inner.hop) < inner.size;
       next.prefetch(i + kTogether);
@@ -524,17 +554,17 @@ struct Line {
           slide_pair<kTogether, kTaps, false>(i, channel, sum, second);
         else
           slide_pair<kTogether, kTaps, true>(i, channel, sum, second);
-        put(sum, pixels, channel, to, step);
-        put(second, pixels, channel, to + to_second, step);
+        put(sum, pixels, channel, to);
+        put(second, pixels, channel, second_to);
       }
       for (int p = 0; p < pixels; ++p) {
         if (channel < end) {
-          add_gathered(i + p, channel, to + p * step);
-          next.add_gathered(i + p, channel, to + to_second + p * step);
+          add_gathered(i + p, channel, to.behind(p * to.step));
+          next.add_gathered(i + p, channel, second_to.behind(p * to.step));
         }
         if (straight) continue;
-        finish(i + p, to + p * step);
-        next.finish(i + p, to + to_second + p * step);
+        finish(i + p, to.sums + p * to.step);
+        next.finish(i + p, second_to.sums + p * to.step);
       }
     }
   }
@@ -566,12 +596,12 @@ struct Line {
     }
     const Axis& inner = phase.axis[2];
     const Met all = met_by_all(inner);
-    in_runs([&](long long i, int, float* to, long long step) {
+    in_runs([&](long long i, int, const Target& to) {
       if (i >= all.first && all.end - i >= kTogether) {
-        add<kTogether>(i, {0, inner.taps}, to, step);
+        add<kTogether>(i, {0, inner.taps}, to);
         return kTogether;
       }
-      add<1>(i, met_by(inner, i), to, step);
+      add<1>(i, met_by(inner, i), to);
       return 1;
     });
   }

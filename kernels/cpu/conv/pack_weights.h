@@ -56,10 +56,13 @@ long long workspace_size(const void* args) {
   return PackedWeights(arguments(args)).bytes(arguments(args));
 }
 
-// A task packs one tap of one panel.
+constexpr int kWordsOfTask = 64;  // backward data
+
+// A task packs one tap: of one panel; backward data, where rows of w lie along all panels, some words of them all.
 long long pack_tasks(const void* args_pointer) {
   const Call args(arguments(args_pointer));
-  return args.groups * blocks_of(result_channels(args), kPanel) * taps_of(args);
+  const PackedWeights packed(args);
+  return args.groups * packed.taps * (kForward ? packed.panels() : blocks_of(packed.words, kWordsOfTask));
 }
 
 // Columns of w that lie along the image's channels: they are read as lines and turned, a vector of columns at a time.
@@ -87,42 +90,62 @@ inline void pack_turned(const Stored* from, long long column_step, const Channel
   }
 }
 
-// Rows of w that lie along the result's channels.
-inline void pack_straight(const Stored* from, long long column_step, long long step, int columns, int width,
-                          long long elements, float* to) {
-  Lines lines = {};
-  for (long long e = 0; e < elements; e += kPack) {
+// Columns of one word, of elements `step` apart from one row to the next, of which `elements` are left.
+inline void pack_word(const Stored* from, long long column_step, long long step, int columns, int width,
+                      long long elements, float* to) {
+  if constexpr (kPack == 1) {
+    int c = 0;
+    if (column_step == 1)
+      for (; c + kLanes <= columns; c += kLanes) store(to + c, load_floats<kElement, kLanes>(from + c));
+    for (; c < width; c += kLanes)
+      store(to + c, load_stepped(from + c * column_step, column_step, (int)min_of(kLanes, columns - c)));
+  } else {
+    Lines lines;
     for (int half = 0; half < kPack; ++half) {
-      if (e + half < elements)
-        gather(from + (e + half) * step, column_step, columns, lines[half]);
+      if (half < elements)
+        gather(from + half * step, column_step, columns, lines[half]);
       else
         zero_line(lines[half], columns);
     }
     float words[kPanel];
     lines_to_words(lines, width, words);
-    for (int i = 0; i < width; i += kLanes) store(to + e / kPack * width + i, load(words + i));
+    for (int c = 0; c < width; c += kLanes) store(to + c, load(words + c));
   }
+}
+
+// Words first .. first + kWordsOfTask - 1 of a tap, of all panels.
+inline void pack_words(const Call& args, const PackedWeights& packed, long long group, long long tap, long long first,
+                       const Stored* from) {
+  const TsConvStrides& s = args.w_strides;
+  float* const workspace = static_cast<float*>(args.workspace);
+  for (long long word = first; word < min_of(packed.words, first + kWordsOfTask); ++word)
+    for (long long panel = 0; panel < packed.panels(); ++panel) {
+      const long long column = packed.first(panel), elements = image_channels(args) - word * kPack;
+      const int width = packed.width(panel);
+      float* const to = workspace + packed.panel(group, column) + (tap * packed.words + word) * width;
+      if (kTiles && elements <= 0)
+        zero_words(to, width);
+      else
+        pack_word(from + word * kPack * s.batch + column * s.channel, s.channel, s.batch,
+                  (int)min_of(width, result_channels(args) - column), width, elements, to);
+    }
 }
 
 void run_pack(const void* args_pointer, long long task, void* scratch) {
   const Call args(arguments(args_pointer));
   const PackedWeights packed(args);
-  const long long tap = task % packed.taps, panel = task / packed.taps % packed.panels();
-  const long long group = task / packed.taps / packed.panels(), column = packed.first(panel);
-  const int width = packed.width(panel), columns = (int)min_of(width, result_channels(args) - column);
+  const long long tap = task % packed.taps, h = tap / args.filter[2], part = task / packed.taps;
+  const long long parts = kForward ? packed.panels() : blocks_of(packed.words, kWordsOfTask), group = part / parts;
   const TsConvStrides& s = args.w_strides;
-  const long long h = tap / args.filter[2];
   const Stored* const from = static_cast<const Stored*>(args.w) + group * s.group + h / args.filter[1] * s.spatial[0] +
-                             h % args.filter[1] * s.spatial[1] + tap % args.filter[2] * s.spatial[2] +
-                             column * (kForward ? s.batch : s.channel);
+                             h % args.filter[1] * s.spatial[1] + tap % args.filter[2] * s.spatial[2];
+  if constexpr (!kForward) return pack_words(args, packed, group, tap, part % parts * kWordsOfTask, from);
+  const long long panel = part % parts, column = packed.first(panel);
+  const int width = packed.width(panel), columns = (int)min_of(width, result_channels(args) - column);
   float* const to = static_cast<float*>(args.workspace) + packed.panel(group, column) + tap * packed.words * width;
-  const long long elements = image_channels(args);
-  if constexpr (kForward)
-    pack_turned(from, s.batch, args.line(s), columns, width, to, static_cast<float*>(scratch));
-  else
-    pack_straight(from, s.channel, s.batch, columns, width, elements, to);
+  pack_turned(from + column * s.batch, s.batch, args.line(s), columns, width, to, static_cast<float*>(scratch));
   if constexpr (kTiles)
-    zero_words(to + words_of((int)elements) * width, (int)(packed.words - words_of((int)elements)) * width);
+    zero_words(to + words_of((int)args.c) * width, (int)(packed.words - words_of((int)args.c)) * width);
   if constexpr (kOffset)
     sum_columns(to, width, packed.words,
                 static_cast<float*>(args.workspace) + packed.offsets(args, group, column) + tap * width);

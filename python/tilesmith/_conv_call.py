@@ -24,6 +24,7 @@ _RESULTS = {"fp32": ("fp32",), "fp16": ("fp16", "fp32"), "bf16": ("bf16", "fp32"
 _FLOATS = ("fp32", "fp16", "bf16")
 PACKED_TYPES = tuple(_CODES)
 _PACKED_W = 1
+_SMALL = 1 << 31  # numbers below it need no further look
 NARROW = ("fp8", "int8")  #: types that are read forward alone, and have scales
 
 
@@ -69,6 +70,9 @@ def sizes_of(name: str, value: Sizes, count: int) -> tuple[int, ...]:
 
 def geometry_of(stride: Sizes, padding: Padding, dilation: Sizes, groups: int, filter: tuple[int, ...]) -> Geometry:
     count = len(filter)
+    if stride.__class__ is int and padding.__class__ is int and dilation.__class__ is int and groups.__class__ is int:
+        if max(stride, padding, dilation, groups) < _SMALL and min(stride, padding, dilation, groups) >= 0:
+            return Geometry((stride,) * count, ((padding, padding),) * count, (dilation,) * count, groups)
     strides, dilations = sizes_of("stride", stride, count), sizes_of("dilation", dilation, count)
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
@@ -144,6 +148,7 @@ class Call:
 
     def __init__(self, d: Described) -> None:
         self.out_type = _checked(d)
+        self.kind, self.index = d.tensors.a.kind, d.tensors.a.index  #: the device's
         form, g, given = FORMS[d.form], d.geometry, d.tensors
         like = given.b if d.form == "backward_weight" else given.a
         self.out_strides = in_memory_as(like.shape, like.strides, d.shape) if given.out is None else given.out.strides

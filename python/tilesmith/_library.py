@@ -7,7 +7,7 @@ import functools
 import os
 from ctypes import c_char_p, c_double, c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from tilesmith._errors import Failure, error_of
 
@@ -234,7 +234,7 @@ class TuneReport(ctypes.Structure):
                 ("database", c_char_p)]  # fmt: skip
 
 
-_FUNCTIONS = {
+_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tilesmith_version": (c_char_p, []),
     "tilesmith_abi_version": (c_int32, []),
     "tilesmith_code_name": (c_char_p, [c_int32]),

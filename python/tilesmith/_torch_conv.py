@@ -23,6 +23,7 @@ from tilesmith._torch import (
     check_no_tangents,
     define,
     define_gradient,
+    describe,
     differentiated,
     grad_enabled,
     is_compiling,
@@ -57,16 +58,28 @@ def conv(form: str, a: Any, b: Any, scale: Any, bias: Any, residual: Any, out: A
         return conv_op(form, *tensors, shape, g, out_dtype, activation, options_here())
     if forward_ad._current_level >= 0:
         check_no_tangents("convolution", tensors)
+    # get_device() as in attention
+    key: tuple[Any, ...] = (form if packed is None else packed.view, a.dtype, a.shape, a.stride(), a.get_device(), b.dtype, b.shape, b.stride(), b.get_device(),
+                            shape, g, out_dtype, activation, torch_threads())  # fmt: skip
+    if bias is not None or scale is not None or residual is not None or out is not None:
+        key += tuple(map(describe, tensors[2:]))
+    call = _calls.by_key.get(key)
+    if call is None:
+        call = _calls.keep(key, _prepared(form, tensors, packed, shape, g, out_dtype, activation))
+    if out is None:
+        out = a.new_empty_strided(shape, call.out_strides, dtype=DTYPES[call.out_type])
+    call.run(map(address, (a, b, scale, bias, residual, out)), raw_stream(call.index) if call.kind == CUDA else 0)
+    result: Tensor = out
+    return result
+
+
+def _prepared(form: str, tensors: Sequence[Any], packed: Optional[PackedConvWeight], shape: tuple[int, ...], g: Geometry, out_dtype: Any,
+              activation: Optional[str]) -> Call:  # fmt: skip
+    """The call of tensors like these."""
     views = Views._make(view_of(name, tensor) for name, tensor in zip((*FORMS[form].names, *BESIDE), tensors))
     if packed is not None:
         views = views._replace(b=packed.view)
-    described = Described(form, views, shape, g, _type_name(out_dtype), activation, torch_threads(), 0 if packed is None else packed.nbytes)
-    call = _calls.by_key.get(described) or _calls.keep(described, Call(described))
-    if out is None:
-        out = a.new_empty_strided(shape, call.out_strides, dtype=DTYPES[call.out_type])
-    call.run(map(address, (a, b, scale, bias, residual, out)), raw_stream(views.a.index) if views.a.kind == CUDA else 0)
-    result: Tensor = out
-    return result
+    return Call(Described(form, views, shape, g, _type_name(out_dtype), activation, torch_threads(), 0 if packed is None else packed.nbytes))
 
 
 def bias_gradient(dy: Tensor, dtype: torch.dtype) -> Tensor:

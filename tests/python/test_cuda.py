@@ -384,7 +384,7 @@ class Sequences:
 @pytest.mark.parametrize("heads_q, heads_kv, dim, cache, rows, options", [
     (8, 8, 128, torch.bfloat16, 1, {}), (32, 8, 128, torch.bfloat16, 1, {}), (16, 1, 64, torch.float16, 3, {}),
     (8, 2, 128, torch.bfloat16, 2, {"window": (1500, 0)}), (32, 8, 128, torch.float8_e4m3fn, 1, {}), (16, 1, 576, torch.bfloat16, 1, {}),
-    (128, 1, 576, torch.bfloat16, 1, {}),
+    (128, 1, 576, torch.bfloat16, 1, {}), (64, 1, 128, torch.bfloat16, 1, {}),
 ])  # fmt: skip
 def test_a_batch_invariant_sequence_has_its_own_bits(heads_q, heads_kv, dim, cache, rows, options):
     """Alone, beside others in any order, in pages of any size, whatever bounds the lengths and whatever splits are named."""

@@ -23,8 +23,6 @@ constexpr std::int64_t kInvariantKeys = 256, kInvariantLatentKeys = 1024;
 constexpr std::int64_t kInvariantBlocks = 128;
 /// Bytes that blocks read from L2 in the time of one from memory, at least: half of what the two rates say.
 constexpr double kReadsOfL2 = 2;
-/// Items of one sequence, for a launch that joins: the limit of a grid's second dimension.
-constexpr std::int64_t kMostItemsOfRow = 65535;
 /// Rows of the largest tile.
 constexpr std::int64_t kMostRows = 16 * kDecodeWarps;
 
@@ -121,8 +119,7 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     const double by_last = join_seconds(model, pieces, part_rows, config);
     const double apart = join_launch_seconds(model, cut.pieces, facts.threads);
     cut.join_warps = join_warps(cut.pieces, facts.threads);
-    // How a batch-invariant item is joined may not follow from the bound of the lengths, which pieces does.
-    cut.joins_apart = !shape.batch_invariant && apart < by_last && work.row_blocks * shape.heads_kv <= kMostItemsOfRow;
+    cut.joins_apart = apart < by_last;
     // Blocks share the bandwidth, so those of the last round, if few, are faster than others, up to what one alone and
     // what the SM with most of them reads. Behind a launch that joins, some SM has as many as it holds although others
     // have none: 128 blocks took 80.9 us of which two share an SM, 68.0 where each has its own.
@@ -160,6 +157,11 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     best.pieces = pieces;
     best.blocks = work.items * pieces;
     best.most_pieces = most;
+    // How an item is joined may follow neither from the bound of the lengths nor from how many queries others have.
+    const auto rows_of_one = static_cast<double>(std::min<std::int64_t>(group_of(shape), facts.tile_rows));
+    best.join_warps = join_warps(most, facts.threads);
+    best.joins_apart = pieces > 1 && join_launch_seconds(model, most, facts.threads) <
+                                         join_seconds(model, static_cast<double>(most), rows_of_one, config);
   } else if (shape.splits > 0) {
     best = take(work.items, ceil_div(tiles, std::min(shape.splits, tiles)));
   } else {

@@ -70,9 +70,10 @@ Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProbl
                    static_cast<unsigned>(p.batch)};
   made->join_ = launch;
   made->join_.grid = {
+      static_cast<unsigned>(work.row_blocks * p.heads_kv),
       static_cast<unsigned>(ts_decode_join_blocks(static_cast<int>(part_rows), static_cast<int>(p.head_dim_v),
                                                   facts.threads, static_cast<int>(work.join_warps))),
-      static_cast<unsigned>(work.row_blocks * p.heads_kv), static_cast<unsigned>(p.batch)};
+      static_cast<unsigned>(p.batch)};
   made->join_.dynamic_shared_bytes = static_cast<unsigned>(ts_decode_join_bytes(facts.threads));
   return made;
 }

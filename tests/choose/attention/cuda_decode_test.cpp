@@ -117,13 +117,18 @@ TEST(CudaDecode, OfBatchInvariantProblemsNothingBesideASequenceDecides) {
           EXPECT_EQ(many.wanted_pieces, 0);
           EXPECT_GT(many.pieces, 1);
           EXPECT_LE(many.pieces, many.most_pieces);
+          AttentionProblem longer = alone;
+          longer.seqlen_k = 5000;
+          const CudaDecodeWork cut = work_of(longer, config);
+          EXPECT_GT(cut.pieces, 1);
+          EXPECT_EQ(many.joins_apart, cut.joins_apart);
+          EXPECT_EQ(many.join_warps, cut.join_warps);
           EXPECT_GT(many.seconds, one.seconds);
         }
       }
 }
 
-// Joins of many rows are a launch of their own, whose teams of warps load their shares at once and divide a block;
-// those of a batch-invariant problem are not, for its bits may not follow from the bound of the lengths.
+// Joins of many rows are a launch of their own, whose teams of warps load their shares at once and divide a block.
 TEST(CudaDecode, ManyRowsAreJoinedByALaunchOfTheirOwn) {
   AttentionProblem p = decode_problem(1, 64, 1, 65536);
   for (const KernelConfig& config : decode_kernels(p))
@@ -145,7 +150,9 @@ TEST(CudaDecode, ManyRowsAreJoinedByALaunchOfTheirOwn) {
   p.splits = 1;
   EXPECT_FALSE(joins_apart(p));
   p.splits = 0, p.batch = 1, p.batch_invariant = true;
-  EXPECT_FALSE(joins_apart(p));
+  EXPECT_TRUE(joins_apart(p));
+  p.seqlen_k = 100;
+  EXPECT_FALSE(joins_apart(p)) << "there is one piece";
 }
 
 TEST(CudaDecode, PagesAreReadByNoOtherKernel) {

@@ -1,8 +1,8 @@
 // Joins an item's partial results in a launch of its own, behind that of the pieces: where items have many rows, one
 // block for each item would take longer. The kernel is the same one, so that no second one need be built and loaded.
 //
-// Launch: kThreads threads, ts_decode_join_bytes of dynamic shared memory, grid (ts_decode_join_blocks, row_blocks *
-// heads_kv, batch). join_warps warps, which divide a block's, share the parts of a row's 128 columns out in ascending
+// Launch: kThreads threads, ts_decode_join_bytes of dynamic shared memory, grid (row_blocks * heads_kv,
+// ts_decode_join_blocks, batch). join_warps warps, which divide a block's, share the parts of a row's 128 columns out in ascending
 // order, then their results are joined in that order.
 #pragma once
 
@@ -20,15 +20,15 @@ struct PartsJoin : PieceWork<PartsJoin> {
   TS_DEVICE void run() {
     let_next_kernel_start();
     wait_for_previous_kernel();
-    item = item_of(args, blockIdx.z, blockIdx.y / args.row_blocks, blockIdx.y % args.row_blocks);
+    item = item_of(args, blockIdx.z, blockIdx.x / args.row_blocks, blockIdx.x % args.row_blocks);
     const int item_number = (item.batch * static_cast<int>(args.heads_kv) + item.head_kv) * args.row_blocks +
-                            static_cast<int>(blockIdx.y) % args.row_blocks;
+                            static_cast<int>(blockIdx.x) % args.row_blocks;
     const int rows = item.rows(args);
     if (rows <= 0) return;
     const int pieces = piece_count(item_number);
     if (pieces == 1) return;
     const int warp = threadIdx.x / 32, team = warp / args.join_warps, of_team = warp % args.join_warps;
-    const int unit = blockIdx.x * (kThreads / 32 / args.join_warps) + team;
+    const int unit = blockIdx.y * (kThreads / 32 / args.join_warps) + team;
     const int row = unit / ts_decode_join_units(cfg::kHeadDimV);
     const int column = unit % ts_decode_join_units(cfg::kHeadDimV) * TS_DECODE_JOIN_COLUMNS + 4 * lane();
     const bool inside = row < rows && column < cfg::kHeadDimV;

@@ -1,5 +1,6 @@
 // What a call on a CUDA device costs the host beside the driver's own launch: the same launch (threads, shared memory,
-// parameter bytes) of a kernel that does nothing, then a plan's run on a problem of one tile. Needs a device.
+// parameter bytes) of a kernel that does nothing, then a plan's run on a problem of one tile; and what a call of decode
+// costs whose plan is found, or made because the sequence has grown by a key. Needs a device.
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
@@ -95,6 +96,69 @@ void BM_FindAndRun(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_FindAndRun);
+
+/// A token's query on tensors of keys: the sequence has so many at first.
+AttentionProblem decode_problem(std::int64_t keys) {
+  return {.data_type = DataType::bf16, .heads_q = 32, .heads_kv = 8, .seqlen_q = 1, .seqlen_k = keys};
+}
+
+/// Runs decode call after call, `next` having changed the problem before each.
+template <class Next>
+void decode_calls(benchmark::State& state, AttentionProblem problem, Next next) {
+  constexpr std::int64_t kMostKeys = 1 << 16;
+  const CudaCurrent current(context());
+  const CudaStream stream = value_or_exit(CudaStream::create(context()));
+  Dispatcher dispatcher({.device = {DeviceKind::cuda, 0}});
+  const std::int64_t row = 2 * problem.heads_kv * problem.head_dim_qk;
+  const CudaBuffer keys = value_or_exit(CudaBuffer::allocate(context(), kMostKeys * row));
+  const CudaBuffer queries = value_or_exit(CudaBuffer::allocate(context(), 1 << 20));
+  AttentionArguments arguments = dense_arguments(problem, AttentionLayout::bshd);
+  arguments.k = arguments.v = keys.data();
+  arguments.q = queries.data();
+  arguments.o = static_cast<char*>(queries.data()) + (1 << 19);
+  AttentionPages& pages = arguments.pages;
+  if (problem.page_size > 0) {
+    const std::int64_t most = kMostKeys / problem.page_size;
+    pages.num_pages = most;
+    pages.stride = most;
+    pages.numbers = static_cast<const std::int32_t*>(queries.data()) + (1 << 16);  // whatever stands there
+    pages.lengths = static_cast<const std::int32_t*>(queries.data()) + (1 << 16);
+    const auto zeros = fill_bytes(context(), queries.data(), 0, 1 << 20, stream.handle());
+    if (!zeros) std::exit(1);
+  }
+  value_or_exit(dispatcher.plan(problem));
+  int launched = 0;
+  for (auto _ : state) {
+    next(problem);
+    const auto plan = dispatcher.plan(problem);
+    if (!plan || !(*plan)->run(arguments, {.stream = stream.handle()})) {
+      state.SkipWithError("a call failed");
+      break;
+    }
+    if (++launched % kLaunches != 0) continue;
+    state.PauseTiming();
+    benchmark::DoNotOptimize(stream.synchronize());
+    state.ResumeTiming();
+  }
+}
+
+void BM_DecodeFound(benchmark::State& state) {
+  decode_calls(state, decode_problem(1000), [](AttentionProblem&) {});
+}
+BENCHMARK(BM_DecodeFound);
+
+// Lengths are the device's: one plan serves all.
+void BM_DecodePages(benchmark::State& state) {
+  AttentionProblem problem = decode_problem(32768);
+  problem.page_size = 16;
+  decode_calls(state, problem, [](AttentionProblem&) {});
+}
+BENCHMARK(BM_DecodePages);
+
+void BM_DecodeNewLength(benchmark::State& state) {
+  decode_calls(state, decode_problem(1000), [](AttentionProblem& p) { ++p.seqlen_k; });
+}
+BENCHMARK(BM_DecodeNewLength)->Iterations(2000);
 
 }  // namespace
 BENCHMARK_MAIN();

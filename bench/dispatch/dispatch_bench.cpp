@@ -1,5 +1,5 @@
 // What a call costs beside its kernel: finding a cached plan, running it on a problem with nothing to compute, and
-// planning GEMM shapes that were never seen, whose kernels are loaded already (on the CPU) or not looked at (what a
+// planning GEMM shapes and decode lengths that were never seen, whose kernels are loaded already (on the CPU) or not looked at (what a
 // CUDA device's figures decide; no device is needed).
 #include <benchmark/benchmark.h>
 
@@ -89,16 +89,34 @@ void BM_PlanNewGemm(benchmark::State& state) {
 }
 BENCHMARK(BM_PlanNewGemm)->DenseRange(0, 2)->Iterations(4000);
 
+/// Of an H200's figures; null, and an error told, where there is none.
+std::unique_ptr<CudaBackend> h200(benchmark::State& state) {
+  auto backend = CudaBackend::make(0, {9, 0, 132, 60 << 20, 4.8e12});
+  if (backend) return std::move(*backend);
+  state.SkipWithError(backend.error().text().c_str());
+  return nullptr;
+}
+
 void BM_RankNewCudaGemm(benchmark::State& state) {
   NewShapes shapes(kTypes[state.range(0)]);
-  const auto backend = CudaBackend::make(0, {9, 0, 132, 60 << 20, 4.8e12});  // an H200's
-  if (!backend) {
-    state.SkipWithError(backend.error().text().c_str());
-    return;
-  }
-  for (auto _ : state) benchmark::DoNotOptimize((*(*backend)->find<Gemm>())->rank(shapes()));
+  const auto backend = h200(state);
+  if (backend == nullptr) return;
+  for (auto _ : state) benchmark::DoNotOptimize((*backend->find<Gemm>())->rank(shapes()));
 }
 BENCHMARK(BM_RankNewCudaGemm)->DenseRange(0, 2);
+
+// A sequence on tensors that grows by a key each call: batch 1 and 64 of 32 query and 8 key heads.
+void BM_RankNewCudaDecode(benchmark::State& state) {
+  const auto backend = h200(state);
+  if (backend == nullptr) return;
+  AttentionProblem problem{
+      .batch = state.range(0), .heads_q = 32, .heads_kv = 8, .seqlen_q = 1, .seqlen_k = state.range(1)};
+  for (auto _ : state) {
+    ++problem.seqlen_k;
+    benchmark::DoNotOptimize((*backend->find<AttentionFwd>())->rank(problem));
+  }
+}
+BENCHMARK(BM_RankNewCudaDecode)->ArgsProduct({{1, 64}, {1000, 30000}});
 
 }  // namespace
 

@@ -32,12 +32,12 @@ std::int64_t group_of(const CudaAttentionShape& shape) {
 
 /// What the last arrivers take: of a group, and of the groups. A thread joins four columns at a time, and waits for all
 /// pieces' once for each four of its own.
-double join_seconds(const CudaDecodeModel& model, double pieces, double rows, const KernelConfig& config) {
+double join_seconds(const CudaDecodeModel& model, double pieces, double rows, const AttentionSignature& s,
+                    int threads) {
   if (pieces <= 1) return 0;
-  const int head_dim_v = config.attention().head_dim_v;
-  const double group = ts_decode_group(head_dim_v), threads = cuda_attention_resources(config).threads;
-  const double waits =
-      std::max(1.0, rows * (config.attention().latent ? head_dim_v / 32.0 : head_dim_v / 4.0) / threads);
+  const int head_dim_v = s.head_dim_v;
+  const double group = ts_decode_group(head_dim_v);
+  const double waits = std::max(1.0, rows * (s.latent ? head_dim_v / 32.0 : head_dim_v / 4.0) / threads);
   const double part_seconds = model.part_us * 1e-6 + rows * head_dim_v * sizeof(float) / model.join_bytes_per_second;
   if (pieces <= group) return model.join_us * 1e-6 * waits + pieces * part_seconds;
   return 2 * model.join_us * 1e-6 * waits + (group + std::ceil(pieces / group)) * part_seconds;
@@ -59,6 +59,14 @@ double join_launch_seconds(const CudaDecodeModel& model, std::int64_t pieces, in
   if (pieces <= 1) return 0;
   const auto share = static_cast<double>(ceil_div(pieces, join_warps(pieces, threads)));
   return (model.join_launch_us + share * model.part_us / 2) * 1e-6;
+}
+
+/// The greater of two limits, and near both a little more: the eighth root of the sum of eighth powers.
+double near_both(double a, double b) {
+  const double most = std::max(a, b);
+  if (most <= 0) return 0;
+  const double ratio = std::min(a, b) / most, square = ratio * ratio, fourth = square * square;
+  return most * std::sqrt(std::sqrt(std::sqrt(1 + fourth * fourth)));
 }
 
 /// The share of the peak that the row of the tile table reaches which the config was made from.
@@ -116,7 +124,7 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     cut.pieces = ceil_div(tiles, piece_tiles);
     cut.blocks = items * cut.pieces;
     const auto blocks = static_cast<double>(cut.blocks), pieces = static_cast<double>(cut.pieces);
-    const double by_last = join_seconds(model, pieces, part_rows, config);
+    const double by_last = join_seconds(model, pieces, part_rows, s, facts.threads);
     const double apart = join_launch_seconds(model, cut.pieces, facts.threads);
     cut.join_warps = join_warps(cut.pieces, facts.threads);
     cut.joins_apart = apart < by_last;
@@ -127,10 +135,7 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     const bool crowded = cut.joins_apart && rest <= chip.sms && 2 * rest > chip.sms;
     const double on_busiest = crowded ? facts.blocks_per_sm : std::ceil(rest / chip.sms);
     const double of_busiest = on_busiest * tile_bytes / model.sm_bytes_per_second;
-    // Near both limits a step takes a little longer than either says.
-    constexpr double kSharp = 10;
-    const double shared =
-        std::pow(std::pow(rest / slots * of_full_chip, kSharp) + std::pow(of_busiest, kSharp), 1 / kSharp);
+    const double shared = near_both(rest / slots * of_full_chip, of_busiest);
     const double steps = rounds * of_full_chip + (rest > 0 ? std::max(shared, alone) : 0);
     const double part_bytes =
         pieces > 1 ? 2 * blocks * part_rows * (s.head_dim_v + TS_DECODE_STATE_FLOATS) * sizeof(float) : 0;
@@ -141,8 +146,14 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
   };
   const auto best_of = [&](std::int64_t items) {
     CudaDecodeWork least = take(items, tiles);
-    for (std::int64_t pieces = 2; pieces <= std::min(tiles, kMostPieces); ++pieces)
-      if (const CudaDecodeWork cut = take(items, ceil_div(tiles, pieces)); cut.seconds < least.seconds) least = cut;
+    // Every length that pieces can have, and of each the fewest pieces.
+    std::int64_t length = tiles;
+    while (length > 1) {
+      const std::int64_t pieces = ceil_div(tiles, length - 1);
+      if (pieces > kMostPieces) break;
+      length = ceil_div(tiles, pieces);
+      if (const CudaDecodeWork cut = take(items, length); cut.seconds < least.seconds) least = cut;
+    }
     return least;
   };
   if (shape.batch_invariant) {
@@ -161,7 +172,7 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     const auto rows_of_one = static_cast<double>(std::min<std::int64_t>(group_of(shape), facts.tile_rows));
     best.join_warps = join_warps(most, facts.threads);
     best.joins_apart = pieces > 1 && join_launch_seconds(model, most, facts.threads) <
-                                         join_seconds(model, static_cast<double>(most), rows_of_one, config);
+                                         join_seconds(model, static_cast<double>(most), rows_of_one, s, facts.threads);
   } else if (shape.splits > 0) {
     best = take(work.items, ceil_div(tiles, std::min(shape.splits, tiles)));
   } else {

@@ -88,7 +88,7 @@ int tile_n_max(const Subject& s) {
 /// Columns of a latent row that warps or warpgroups share out, and those that the row has in shared memory.
 bool holds_values(const Subject& s) {
   const AttentionSignature& sig = s.signature();
-  const int warps = std::max(1, cuda_attention_resources(s.config).column_warps);
+  const int warps = std::max(1, s.facts().column_warps);
   const int of_product = has_narrow_cache(sig) ? 32 : 16;
   const int of_values = s.is_decode_wgmma() ? 128 : of_product * warps, of_rows = s.is_decode_wgmma() ? 64 : of_product;
   return (sig.head_dim_v + of_values - 1) / of_values * of_values <=
@@ -275,32 +275,32 @@ constexpr Rule<Subject> kRules[] = {
      }},
     {"threads_fit_sm", "the blocks that share an SM have no more threads than it",
      [](const Subject& s) {
-       const CudaAttentionResources facts = cuda_attention_resources(s.config);
+       const CudaAttentionResources& facts = s.facts();
        return facts.threads <= s.spec.threads_per_block && facts.blocks_per_sm <= s.spec.blocks_per_sm &&
               facts.threads * facts.blocks_per_sm <= s.spec.threads_per_sm;
      },
      [](const Subject& s) {
-       const CudaAttentionResources facts = cuda_attention_resources(s.config);
+       const CudaAttentionResources& facts = s.facts();
        return fmt::format("{} blocks of {} threads, {} an SM", facts.blocks_per_sm, facts.threads,
                           s.spec.threads_per_sm);
      }},
     {"shared_memory_fits", "queries, the ring of keys and values and the barriers fit the block's share of an SM",
      [](const Subject& s) {
-       const CudaAttentionResources facts = cuda_attention_resources(s.config);
+       const CudaAttentionResources& facts = s.facts();
        return facts.shared_bytes <= shared_bytes_limit(s, facts);
      },
      [](const Subject& s) {
-       const CudaAttentionResources facts = cuda_attention_resources(s.config);
+       const CudaAttentionResources& facts = s.facts();
        return fmt::format("{} bytes, {} for each of {} blocks", facts.shared_bytes, shared_bytes_limit(s, facts),
                           facts.blocks_per_sm);
      }},
     {"operands_fit_launch", "the accumulator of one instruction fits the registers that the block is launched with",
      [](const Subject& s) {
-       const CudaAttentionResources facts = cuda_attention_resources(s.config);
+       const CudaAttentionResources& facts = s.facts();
        return facts.operand_registers + 32 <= facts.launch_registers;
      },
      [](const Subject& s) {
-       const CudaAttentionResources facts = cuda_attention_resources(s.config);
+       const CudaAttentionResources& facts = s.facts();
        return fmt::format("{} registers and 32 beside them, {} at launch", facts.operand_registers,
                           facts.launch_registers);
      }},
@@ -308,11 +308,11 @@ constexpr Rule<Subject> kRules[] = {
      "scores, probabilities, output and what the traits need stay in registers; else the compiler spills, and runs the "
      "products one by one",
      [](const Subject& s) {
-       const CudaAttentionResources facts = cuda_attention_resources(s.config);
+       const CudaAttentionResources& facts = s.facts();
        return facts.needed_registers <= facts.consumer_registers;
      },
      [](const Subject& s) {
-       const CudaAttentionResources facts = cuda_attention_resources(s.config);
+       const CudaAttentionResources& facts = s.facts();
        return fmt::format("about {} of {} registers", facts.needed_registers, facts.consumer_registers);
      }},
 };

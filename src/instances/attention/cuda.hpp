@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,6 +27,13 @@ struct CudaAttentionSubject {
   [[nodiscard]] bool is_warp_specialized() const { return config.algorithm.pipeline == Pipeline::warp_specialized; }
   [[nodiscard]] bool is_decode() const { return tilesmith::is_decode(config.algorithm.pipeline); }
   [[nodiscard]] bool is_decode_wgmma() const { return config.algorithm.pipeline == Pipeline::decode_wgmma; }
+  /// Worked out once for all rules: a new problem is ranked by asking some dozens of subjects.
+  [[nodiscard]] const CudaAttentionResources& facts() const {
+    if (!known_facts) known_facts = cuda_attention_resources(config);
+    return *known_facts;
+  }
+
+  mutable std::optional<CudaAttentionResources> known_facts = {};
 };
 
 [[nodiscard]] std::span<const Rule<CudaAttentionSubject>> cuda_attention_rules();

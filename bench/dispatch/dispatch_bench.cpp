@@ -1,6 +1,6 @@
 // What a call costs beside its kernel: finding a cached plan, running it on a problem with nothing to compute, and
-// planning GEMM shapes and decode lengths that were never seen, whose kernels are loaded already (on the CPU) or not looked at (what a
-// CUDA device's figures decide; no device is needed).
+// planning GEMM shapes and decode lengths that were never seen, whose kernels are loaded already (on the CPU) or not
+// looked at (what a CUDA device's figures decide; no device is needed).
 #include <benchmark/benchmark.h>
 
 #include <cstdio>

@@ -149,7 +149,7 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
     const double seconds = one.candidate.predicted_seconds;
     if (!is_fitted) return std::tuple(one.place, seconds, 0);
     const bool is_choice = one.place == least && least < 1;
-    const bool is_favoured = is_choice && fills_chip(one.candidate.recipe.main(), spec, shape);
+    const bool is_favoured = is_choice && !suits_decode(shape) && fills_chip(one.candidate.recipe.main(), spec, shape);
     return std::tuple(one.place > 1 ? 1 : 0, is_favoured ? spec.attention_model->first_choice_share * seconds : seconds,
                       is_choice ? 0 : 1);
   });

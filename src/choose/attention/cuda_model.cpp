@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "choose/attention/cuda_decode.hpp"
+#include "choose/attention/cuda_few_queries.hpp"
 #include "choose/attention/cuda_terms.hpp"
 #include "choose/rounding.hpp"
 #include "instances/attention/cuda_resources.hpp"
@@ -41,11 +42,15 @@ double predicted_seconds(const KernelConfig& config, const CudaTile& row, const 
                          const CudaAttentionShape& shape) {
   const AttentionSignature& s = config.attention();
   if (is_decode(config.algorithm.pipeline)) return cuda_decode_work(config, spec, shape).seconds;
-  if (is_fitted_for(spec, s))
+  if (is_fitted_for(spec, s)) {
+    const CudaAttentionPipeline* pipeline = spec.attention_pipeline(config.algorithm.pipeline);
+    if (pipeline != nullptr && pipeline->few_queries && suits_decode(shape))
+      return few_queries_seconds(config, *pipeline->few_queries, spec, shape);
     if (const CudaAttentionTerms* fitted = spec.attention_model->coefficients(config.algorithm.pipeline)) {
       const CudaAttentionTerms terms = cuda_attention_terms(config, row, spec, shape);
       return std::inner_product(terms.begin(), terms.end(), fitted->begin(), 0.0);
     }
+  }
   const CudaAttentionResources facts = cuda_attention_resources(config);
   const double flops_per_second = spec.reference.tflops_of(input_type(s.data_type)) * 1e12 / spec.reference.sms *
                                   row.efficiency / facts.blocks_per_sm;

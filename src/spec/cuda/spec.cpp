@@ -111,9 +111,22 @@ Result<CudaDecodeModel> read_decode_model(const JsonReader& reader) {
   return model;
 }
 
+Result<CudaFewQueriesModel> read_few_queries_model(const JsonReader& reader) {
+  TS_TRY(reader.only({"start_us", "tile_us", "step_us", "sm_bytes_per_second", "bandwidth_share", "shared_reads"}));
+  CudaFewQueriesModel model;
+  TS_ASSIGN(model.start_us, positive(reader.at("start_us")));
+  TS_ASSIGN(model.tile_us, positive(reader.at("tile_us")));
+  TS_ASSIGN(model.step_us, positive(reader.at("step_us")));
+  TS_ASSIGN(model.sm_bytes_per_second, positive(reader.at("sm_bytes_per_second")));
+  TS_ASSIGN(model.bandwidth_share, positive(reader.at("bandwidth_share")));
+  TS_ASSIGN(model.shared_reads, positive(reader.at("shared_reads")));
+  if (model.shared_reads < 1) return reader.at("shared_reads").refuse("1 or more tiles");
+  return model;
+}
+
 Result<CudaAttentionPipeline> read_pipeline(const std::string& name, const JsonReader& reader) {
-  TS_TRY(reader.only(
-      {"instruction", "data_types", "pack_gqa", "pack_gqa_share", "tested", "model", "latent_model", "tiles"}));
+  TS_TRY(reader.only({"instruction", "data_types", "pack_gqa", "pack_gqa_share", "tested", "model", "latent_model",
+                      "few_queries", "tiles"}));
   CudaAttentionPipeline out;
   auto parsed = parse_enum<Pipeline>(name);
   if (!parsed) return std::unexpected(parsed.error().in(reader.place()));
@@ -137,6 +150,9 @@ Result<CudaAttentionPipeline> read_pipeline(const std::string& name, const JsonR
     }
   } else if (reader.has("model")) {
     return reader.at("model").refuse("none: this pipeline's figures are attention_fwd.model's");
+  }
+  if (reader.has("few_queries")) {
+    TS_ASSIGN(out.few_queries, read_few_queries_model(reader.at("few_queries")));
   }
   TS_ASSIGN(const auto tiles, reader.at("tiles").elements());
   for (const JsonReader& item : tiles) {

@@ -67,6 +67,16 @@ struct CudaDecodeModel {
   double bandwidth_share = 0;        ///< that the copies reach of the chip's reached_bandwidth; some reach more
 };
 
+/// What a kernel of tiles of queries takes where one tile holds a key head's queries.
+struct CudaFewQueriesModel {
+  double start_us = 0;             ///< beside what any launch takes
+  double tile_us = 0;              ///< for each time that tiles fill the chip anew
+  double step_us = 0;              ///< of a block of keys, beside its bytes
+  double sm_bytes_per_second = 0;  ///< at which a block of threads alone reads them
+  double bandwidth_share = 0;      ///< of the chip's reached_bandwidth, by blocks on all SMs; tiles at a time are whole
+  double shared_reads = 0;         ///< tiles of one key head that read its keys in the time of one
+};
+
 struct CudaAttentionPipeline {
   Pipeline pipeline = Pipeline::mma_sm80;
   Instruction instruction = Instruction::mma_sync;
@@ -79,6 +89,8 @@ struct CudaAttentionPipeline {
   bool tested = true;
   std::optional<CudaDecodeModel> decode;         ///< of pipelines that cut keys, and no others
   std::optional<CudaDecodeModel> decode_latent;  ///< of latent rows, where theirs differ
+  /// Of other pipelines, where it was fitted; else attention_fwd.model holds for few queries too.
+  std::optional<CudaFewQueriesModel> few_queries;
   std::vector<CudaTile> tiles;  ///< in order of preference: of those that are first for a problem the first one wins
 };
 

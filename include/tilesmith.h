@@ -246,11 +246,12 @@ enum tilesmith_attention_trait {
   TILESMITH_SOFT_CAP = 1, /* s = soft_cap * tanh(s / soft_cap) */
   TILESMITH_SINK = 2,     /* one logit per query head joins the softmax's sum */
   TILESMITH_DROPOUT = 4,
-  TILESMITH_LSE = 8,              /* the call computes the log-sum-exp */
-  TILESMITH_BLOCK_SCALE = 16,     /* fp8: scales differ along a sequence, by blocks of 128 rows from its beginning */
-  TILESMITH_PAGE_SCALE = 32,      /* 8-bit caches of pages: k_scale and v_scale are those of pages or their rows */
-  TILESMITH_LATENT = 64,          /* values are the first head_dim_v elements of the keys: v is not read */
-  TILESMITH_BATCH_INVARIANT = 128 /* a sequence's bits follow from itself, whatever stands beside it; not backward */
+  TILESMITH_LSE = 8,               /* the call computes the log-sum-exp */
+  TILESMITH_BLOCK_SCALE = 16,      /* fp8: scales differ along a sequence, by blocks of 128 rows from its beginning */
+  TILESMITH_PAGE_SCALE = 32,       /* 8-bit caches of pages: k_scale and v_scale are those of pages or their rows */
+  TILESMITH_LATENT = 64,           /* values are the first head_dim_v elements of the keys: v is not read */
+  TILESMITH_BATCH_INVARIANT = 128, /* a sequence's bits follow from itself, whatever stands beside it; not backward */
+  TILESMITH_VECTORIZED_PAGES = 256 /* pages hold vectors of 16 bytes: see page_size */
 };
 
 enum tilesmith_layout {
@@ -353,7 +354,9 @@ typedef struct tilesmith_attention {
    * head_dim_v) by their strides, whose batch leads from page to page; sequences have lengths of their own, and
    * cu_seqlens_k is NULL (group mode packs q and o alone). Key j of sequence b is row j % page_size of page
    * page_numbers[b * page_stride + j / page_size], or with page_offsets page_numbers[page_offsets[b] + j / page_size];
-   * without page_numbers, of page b. Nothing is read of entries and pages that no query sees. */
+   * without page_numbers, of page b. Nothing is read of entries and pages that no query sees.
+   * With TILESMITH_VECTORIZED_PAGES a head's share of a page is contiguous, and of k (head_dim_qk / x, page_size, x),
+   * of v (page_size / x, head_dim_v, x), where x elements have 16 bytes; row strides are not read. */
   int64_t page_size; /* keys; 0: k and v are not paged. Part of the problem, as seqlen_k is: the longest length */
   int64_t num_pages;
   int64_t page_stride;

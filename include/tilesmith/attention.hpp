@@ -63,6 +63,8 @@ struct AttentionProblem {
   /// Keys of a page of k and v; 0: they are not paged. Paged sequences have lengths of their own up to seqlen_k, in
   /// either mode: group mode packs q and o alone. AttentionPages says where their keys lie.
   std::int64_t page_size = 0;
+  /// Pages hold vectors of 16 bytes instead of rows, as AttentionPages says. Not beside `latent`.
+  bool vectorized_pages = false;
   /// Pieces that the keys of the longest sequence are cut into, by kernels that share keys out among threads or blocks;
   /// 0: chosen by a model of the device. A sequence has no more pieces than blocks of keys.
   std::int64_t splits = 0;
@@ -103,6 +105,7 @@ struct AttentionProblem {
     visit("page_scale", self.page_scale);
     visit("latent", self.latent);
     visit("page_size", self.page_size);
+    visit("vectorized_pages", self.vectorized_pages);
     visit("splits", self.splits);
     visit("batch_invariant", self.batch_invariant);
     visit("unaligned", self.unaligned);
@@ -149,6 +152,9 @@ struct AttentionScale {
 ///   numbers + b * stride          a table with a row for each sequence
 ///   numbers + offsets[b]          one list of all sequences' pages, when there are offsets
 /// and of page b when there are no numbers: a dense cache whose sequences differ in length.
+/// With vectorized_pages (Composable Kernel's vectorized caches) a head's share of a page is contiguous, and in units
+/// of x elements, which have 16 bytes: of k (head_dim_qk / x, page_size, x), of v (page_size / x, head_dim_v, x). Row
+/// strides are not read then; page_size and head_dim_qk are multiples of x.
 /// Nothing is read of pages that no query sees, nor of their entries: neither behind a sequence's last key, nor before
 /// the window of its first query. So they may hold anything. Sequences may share pages.
 struct AttentionPages {

@@ -12,7 +12,7 @@ from tilesmith._refusals import refusal
 from tilesmith._tensor_library import Servers
 from tilesmith._tree_bias import tree_bias
 from tilesmith._views import shown
-from tilesmith.typing import CallOptions, KvLayout, Layout, Mask
+from tilesmith.typing import CallOptions, Layout, Mask, PageLayout
 
 _servers = Servers("attention", "attention")
 _SERVED_BY = _servers.by_type
@@ -27,7 +27,7 @@ def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool
               dropout_p: float = 0.0, seed: Optional[int] = None, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: Literal[False] = False,
               diagonal: int = 0, tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
-              page_indptr: Any = None, last_page_len: Any = None, cache_batch_idx: Any = None, kv_layout: KvLayout = "nhd",
+              page_indptr: Any = None, last_page_len: Any = None, cache_batch_idx: Any = None, kv_layout: PageLayout = "nhd",
               num_splits: int = 0, batch_invariant: bool = False, tree_mask: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> Array: ...  # fmt: skip
 @overload
 def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool = False, mask: Mask = "none",
@@ -36,7 +36,7 @@ def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool
               dropout_p: float = 0.0, seed: Optional[int] = None, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: Literal[True],
               diagonal: int = 0, tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
-              page_indptr: Any = None, last_page_len: Any = None, cache_batch_idx: Any = None, kv_layout: KvLayout = "nhd",
+              page_indptr: Any = None, last_page_len: Any = None, cache_batch_idx: Any = None, kv_layout: PageLayout = "nhd",
               num_splits: int = 0, batch_invariant: bool = False, tree_mask: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> tuple[Array, Array]: ...  # fmt: skip
 @overload
 def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool = False, mask: Mask = "none",
@@ -45,7 +45,7 @@ def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool
               dropout_p: float = 0.0, seed: Optional[int] = None, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: bool, diagonal: int = 0,
               tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
-              page_indptr: Any = None, last_page_len: Any = None, cache_batch_idx: Any = None, kv_layout: KvLayout = "nhd",
+              page_indptr: Any = None, last_page_len: Any = None, cache_batch_idx: Any = None, kv_layout: PageLayout = "nhd",
               num_splits: int = 0, batch_invariant: bool = False, tree_mask: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> Union[Array, tuple[Array, Array]]: ...  # fmt: skip
 def attention(
     q: Any,
@@ -79,7 +79,7 @@ def attention(
     page_indptr: Any = None,
     last_page_len: Any = None,
     cache_batch_idx: Any = None,
-    kv_layout: KvLayout = "nhd",
+    kv_layout: PageLayout = "nhd",
     num_splits: int = 0,
     batch_invariant: bool = False,
     tree_mask: Any = None,
@@ -127,7 +127,9 @@ def attention(
         queries. What no query sees is not read: rows behind a sequence's last key, entries behind its last page, and pages
         before the window of its first query may hold anything.
     kv_layout: of a cache, whatever the layout of q: "nhd" is (pages, page_size, heads_kv, head_dim), "hnd" (pages, heads_kv,
-        page_size, head_dim).
+        page_size, head_dim); "vectorized", as Composable Kernel has them, k (pages, heads_kv, head_dim / x, page_size, x) and
+        v (pages, heads_kv, page_size / x, head_dim_v, x), where x elements have 16 bytes. The CPU reads such pages of all
+        types, CUDA devices of q's type and head dims up to 192, AMD GPUs none.
     block_table: int32, (batch, pages of the longest sequence): entry [b, j // page_size] names key j's page.
     page_indices, page_indptr: the same as one list: entry page_indptr[b] + j // page_size; int32. max_seqlen_k is a bound of
         seqlens_k then; with block_table the table's width is, unless it is given.

@@ -24,7 +24,7 @@ _FP8_CODES = {"fp16": 10, "bf16": 11, "fp32": 12}
 _TF32 = 8
 _MASKS = {"none": 0, "top_left": 1, "bottom_right": 2}
 _CACHES = {"fp8": 1, "int8": 2}  #: elements of keys and values beside queries of 16 or 32 bits
-_SOFT_CAP, _SINK, _DROPOUT, _LSE, _BLOCK_SCALE, _PAGE_SCALE, _LATENT, _BATCH_INVARIANT = 1, 2, 4, 8, 16, 32, 64, 128
+_SOFT_CAP, _SINK, _DROPOUT, _LSE, _BLOCK_SCALE, _PAGE_SCALE, _LATENT, _BATCH_INVARIANT, _VECTORIZED_PAGES = 1, 2, 4, 8, 16, 32, 64, 128, 256
 _ELEMENTWISE, _ALIBI = 1, 2
 # In the order of the structure: ten tensors and the stream.
 POINTERS = struct.Struct("@11P")
@@ -234,7 +234,10 @@ def fill(tensors: Tensors, options: Options) -> Filled:
     group = _set_mode(call, tensors)
     dims = dims_of(options.layout, group)
     paged = _set_pages(call, tensors, options)
-    dims_k = _CACHE_DIMS[one_of("kv_layout", options.kv_layout, ("nhd", "hnd"))] if paged else dims
+    dims_k = _CACHE_DIMS[one_of("kv_layout", options.kv_layout, tuple(_CACHE_DIMS))] if paged else dims
+    if paged and options.kv_layout == "vectorized":
+        call.traits |= _VECTORIZED_PAGES
+        tensors = tensors._replace(k=_rows_of_vectors("k", tensors.k, True), v=_rows_of_vectors("v", tensors.v, False))
     _set_shape(call, tensors, dims, dims_k, options, group)
     if paged:
         _set_lengths(call, tensors, dims_k, options)
@@ -293,7 +296,20 @@ _DIMS = {
 _CACHE_DIMS = {
     "hnd": Dims(4, 0, 1, 2, "(pages, heads, page size, dim)"),
     "nhd": Dims(4, 0, 2, 1, "(pages, page size, heads, dim)"),
+    "vectorized": Dims(4, 0, 1, 2, "(pages, heads, page size, dim)"),
 }
+
+
+def _rows_of_vectors(name: str, view: View, along_dim: bool) -> View:
+    """Vectorized pages as if they were pages of rows, (pages, heads, page size, dim): the library reads no stride of a row."""
+    unit = 16 // {"fp32": 4, "fp16": 2, "bf16": 2}.get(view.data_type, 1)
+    shape, text = view.shape, f"(pages, heads, {'dim / x, page size' if along_dim else 'page size / x, dim'}, x)"
+    if len(shape) != 5 or shape[4] != unit:
+        raise InvalidArgument(f"{name} has the shape {shape}, and kv_layout is 'vectorized'", f"{text} with x = {unit}, the elements of 16 bytes")
+    if 0 not in shape and any(size > 1 and step != dense for size, step, dense in zip(shape[2:], view.strides[2:], dense_strides(shape[2:]))):
+        raise InvalidArgument(f"{name} has the strides {view.strides}", f"{text} whose last three dimensions are contiguous")
+    rows, dim = (shape[3], shape[2] * unit) if along_dim else (shape[2] * unit, shape[3])
+    return view._replace(shape=(*shape[:2], rows, dim), strides=(*view.strides[:2], 0, 1))
 
 
 def dims_of(layout: str, group: bool) -> Dims:
@@ -531,7 +547,7 @@ def _set_page_scale(call: Attention, name: str, view: View, kv_layout: str) -> N
         raise InvalidArgument(f"{name} has the shape {view.shape}, and keys do not lie in pages",
                               "(batch, heads_kv), dimensions of 1 broadcast")  # fmt: skip
     scale = getattr(call, name)
-    if kv_layout == "hnd":
+    if kv_layout != "nhd":
         full, text = (call.num_pages, call.heads_kv, call.page_size), "(pages, heads_kv, page size)"
         scale.batch, scale.head, scale.block = broadcast(name, view, text, full)
     else:

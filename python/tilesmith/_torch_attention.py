@@ -246,7 +246,7 @@ def _fake_attention_fwd(*given: Any) -> Any:
     dtype = torch.bfloat16 if TYPES.get(q.dtype) in ("fp8", "bf8") else q.dtype
     head, row = (0, 1) if layout == "bhsd" else (1, 0)
     shape = (q.shape[head], q.shape[row]) if group else (q.shape[0], q.shape[1 + head], q.shape[1 + row])
-    return (q.new_empty((*q.shape[:-1], v.shape[-1]), dtype=dtype),
+    return (q.new_empty((*q.shape[:-1], v.shape[3 if v.dim() == 5 else -1]), dtype=dtype),
             q.new_empty(shape if return_lse else (0,), dtype=torch.float32))  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Optional
 
+from tilesmith._cache_addresses import page_size_of
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._views import shown, whole
 
@@ -47,7 +48,7 @@ def tree_bias(q: Any, k: Any, tree_mask: Any, layout: str, kv_layout: str, bias:
         at = cu_seqlens_q[:-1][:, None] + xp.arange(rows, dtype=xp.int64, **on)
         mask = mask[at.clip(0, max(0, mask.shape[0] - 1))]
     if seqlens_k is not None:
-        page_size = k.shape[2 if kv_layout == "hnd" else 1]
+        page_size = page_size_of(k, kv_layout)
         keys = page_size if block_table is None else block_table.shape[1] * page_size
         if max_seqlen_k is not None or page_indptr is not None:
             keys = _longest("max_seqlen_k", max_seqlen_k, seqlens_k)

@@ -106,8 +106,8 @@ def flag(name: str, value: object) -> bool:
 def check_cache(name: str, shape: tuple[int, ...], hint: str) -> None:
     """Of a cache of pages. Errors: one that has not four dimensions."""
     if len(shape) == 5:  # (pages, heads, dim / x, page size, x) of keys, (pages, heads, page size / x, dim, x) of values
-        raise InvalidArgument(f"{name} has the shape {shape}, five dimensions as Composable Kernel's vectorised caches have",
-                              f"{hint}: there the elements of a key lie apart, and values of x keys between one another, which no kernel reads")  # fmt: skip
+        raise InvalidArgument(f"{name} has the shape {shape}, five dimensions as Composable Kernel's vectorized caches have",
+                              f"{hint}; attention reads such pages with kv_layout 'vectorized'")  # fmt: skip
     if len(shape) != 4:
         raise InvalidArgument(f"{name} has the shape {shape}", hint)
 

@@ -7,6 +7,7 @@ from typing import Literal, Optional, TypedDict, Union
 
 Layout = Literal["bhsd", "bshd"]
 KvLayout = Literal["nhd", "hnd"]  #: of a cache: (pages, page size, heads, dim) or (pages, heads, page size, dim)
+PageLayout = Literal["nhd", "hnd", "vectorized"]  #: of one that attention reads; the last is (pages, heads, dim / x, page size, x) of keys
 Mask = Literal["none", "top_left", "bottom_right"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"]
 Gate = Literal["glu", "reglu", "geglu", "geglu_tanh", "swiglu"]

@@ -78,6 +78,8 @@ TEST(CallFields, AnAttentionCallSaysEveryFieldOfItsProblem) {
               {"cache", [](Call& c) { c.cache = TILESMITH_KV_INT8; }},
               {"page_scale", [](Call& c) { c.cache = TILESMITH_KV_FP8, c.traits = TILESMITH_PAGE_SCALE; }},
               {"latent", [](Call& c) { c.traits = TILESMITH_LATENT; }},
+              {"vectorized_pages",
+               [](Call& c) { c.page_size = 16, c.traits = TILESMITH_VECTORIZED_PAGES, c.seqlens_k = c.cu_seqlens_q; }},
               {"unaligned", [](Call& c) { c.k_strides.row = 3; }},
               {"unaligned_bias", [](Call& c) { c.bias_kind = TILESMITH_BIAS_ELEMENTWISE, c.bias_strides.row = 3; }}});
 }

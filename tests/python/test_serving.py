@@ -494,11 +494,55 @@ def test_the_example_server_says_what_torch_says(cache):
     assert "16 of 16 pages are free" in ran.stdout and "at most 1 at" not in ran.stdout
 
 
-def test_vectorised_caches_are_refused_with_the_reason():
+def vectorized(k, v):
+    """Pages of rows, (pages, heads, page size, dim), as vectorized ones."""
+    x = 16 // k.itemsize
+    pages, heads, rows = k.shape[:3]
+    return (np.ascontiguousarray(k.reshape(pages, heads, rows, -1, x).swapaxes(2, 3)),
+            np.ascontiguousarray(v.reshape(pages, heads, rows // x, x, -1).swapaxes(3, 4)))  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype, page, dim, dim_v, rows, options", [
+    (np.float32, 4, 64, 64, 1, {}), (np.float16, 16, 128, 128, 1, {}), (np.float16, 8, 64, 72, 70, {"causal": True}),
+    (np.float16, 24, 40, 56, 3, {"causal": True, "window": (30, 0)}), (np.float32, 12, 36, 21, 2, {}), (np.int8, 16, 64, 72, 1, {}),
+    (np.int8, 32, 80, 64, 40, {"causal": True}),
+])  # fmt: skip
+def test_vectorized_pages_have_the_bits_of_rows(dtype, page, dim, dim_v, rows, options):
+    rng, lengths = np.random.default_rng(7), np.array([5, 0, 300, page, 97], np.int32)
+    wide = -(-300 // page)
+    table = rng.permutation(5 * wide).astype(np.int32).reshape(5, wide)
+    k, v = ((rng.standard_normal((5 * wide, 2, page, d)) * (30 if dtype == np.int8 else 1)).astype(dtype) for d in (dim, dim_v))
+    if dtype != np.int8:
+        for b, length in enumerate(lengths):  # what no query sees may be anything
+            for at in range(wide):
+                for of_rows in (k, v):
+                    of_rows[table[b, at], :, max(0, length - at * page) :] = np.nan
+    q = rng.standard_normal((5, 6, rows, dim)).astype(np.float32 if dtype == np.int8 else dtype)
+    given = {"seqlens_k": lengths, "block_table": table, "return_lse": True, **options}
+    if dtype == np.int8:
+        given |= {"k_scale": np.full((), 1 / 30, np.float32), "v_scale": np.full((), 1 / 30, np.float32)}
+    expected = tilesmith.attention(q, k, v, kv_layout="hnd", **given)
+    keys, values = vectorized(k, v)
+    for mine, rows_of in zip(tilesmith.attention(q, keys, values, kv_layout="vectorized", **given), expected):
+        np.testing.assert_array_equal(mine, rows_of)
+    # Pages and heads may lie apart.
+    apart = np.zeros((2 * len(keys), 3, *keys.shape[2:]), dtype), np.zeros((2 * len(values), 3, *values.shape[2:]), dtype)
+    apart[0][::2, :2], apart[1][::2, :2] = keys, values
+    got = tilesmith.attention(q, apart[0][::2, :2], apart[1][::2, :2], kv_layout="vectorized", **given)
+    np.testing.assert_array_equal(got[0], expected[0])
+
+
+def test_what_vectorized_pages_must_be():
     q, lengths, table = np.zeros((2, 4, 1, 64), np.float32), np.array([5, 20], np.int32), np.arange(8, dtype=np.int32).reshape(2, 4)
-    keys, values = np.zeros((8, 2, 8, 16, 8), np.float32), np.zeros((8, 2, 2, 64, 8), np.float32)  # x = 8
-    reason = r"k has the shape \(8, 2, 8, 16, 8\), five dimensions as Composable Kernel's vectorised caches have \(.pages, page size, heads, dim"
-    with pytest.raises(ValueError, match=reason):
-        tilesmith.attention(q, keys, values, seqlens_k=lengths, block_table=table)
-    with pytest.raises(ValueError, match=reason.replace("k has", "k_cache has")):
-        tilesmith.append_kv(q[:, :2], q[:, :2], keys, values, seqlens_k=lengths, block_table=table)
+    keys, values = np.zeros((8, 2, 16, 8, 4), np.float32), np.zeros((8, 2, 2, 64, 4), np.float32)
+    given = {"seqlens_k": lengths, "block_table": table}
+    assert tilesmith.attention(q, keys, values, kv_layout="vectorized", **given).shape == q.shape
+    for k, v, reason in [(keys, values[..., :2], r"v has the shape .* x = 4"), (keys[..., ::2], values, "k has the shape"),
+                         (keys[:, :, 0], values, "k has the shape"), (keys.swapaxes(2, 3), values, "k has the strides|the shape"),
+                         (keys, values[:, :, :1], "v")]:  # fmt: skip
+        with pytest.raises(ValueError, match=reason):
+            tilesmith.attention(q, k, v, kv_layout="vectorized", **given)
+    with pytest.raises(ValueError, match="k has the shape .* kv_layout 'vectorized'"):
+        tilesmith.attention(q, keys, values, **given)
+    with pytest.raises(ValueError, match="k_cache has the shape"):
+        tilesmith.append_kv(q[:, :2], q[:, :2], keys, values, **given)

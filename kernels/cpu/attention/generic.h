@@ -114,17 +114,42 @@ TS_INLINE float scale_of_key(const TsAttentionArgs& args, const TsScale& scale, 
       .data[page_of_key(args, t, j) * scale.batch + t.head_kv * scale.head + j % args.paged.page_size * scale.block];
 }
 
+// Reads a row of k, or of v, that begins at `row`. In vectorized pages (contract/paged_keys.h) a row's elements lie
+// apart: a key's vectors by the page's, a value's elements by a vector.
+template <class Type, class Read>
+inline void read_key_row(const TsAttentionArgs& args, const Type* row, bool values, long long j, long long count,
+                         Read read) {
+  if (!args.paged.vectorized) return read(row, 0, count);
+  constexpr int kVector = 16 / (int)sizeof(Type);
+  const long long size = args.paged.page_size, in_page = j % size, of_vector = in_page % kVector;
+  const Type* from = row + (values ? (in_page - of_vector) * count + of_vector : in_page * kVector);
+  Type some[kLanes];
+  for (long long c = 0; c < count; c += kLanes) {
+    const int part = (int)min_of(kLanes, count - c);
+    for (int e = 0; e < part; ++e)
+      some[e] = values ? from[(c + e) * kVector] : from[(c + e) / kVector * kVector * size + (c + e) % kVector];
+    read(some, c, part);
+  }
+}
+
 // Row j of k or v, whose elements may be others than those of q.
-inline void read_key(const TsAttentionArgs& args, const void* tensor, const TsStrides& strides, const TsScale& scale,
+inline void read_key(const TsAttentionArgs& args, bool values, const TsStrides& strides, const TsScale& scale,
                      const Tile& t, long long j, long long count, float* to) {
+  const void* const tensor = values ? args.v : args.k;
   const long long offset = offset_of_key(args, strides, t, j);
   const float by = scale_of_key(args, scale, t, j);
   if (args.cache == TS_CACHE_FP8) {
-    read_row<Element::fp8e4m3>(static_cast<const unsigned char*>(tensor) + offset, count, by, to);
+    read_key_row(args, static_cast<const unsigned char*>(tensor) + offset, values, j, count,
+                 [&](const unsigned char* from, long long c, long long part) {
+                   read_row<Element::fp8e4m3>(from, part, by, to + c);
+                 });
   } else if (args.cache == TS_CACHE_INT8) {
-    read_row<Element::int8>(static_cast<const signed char*>(tensor) + offset, count, by, to);
+    read_key_row(
+        args, static_cast<const signed char*>(tensor) + offset, values, j, count,
+        [&](const signed char* from, long long c, long long part) { read_row<Element::int8>(from, part, by, to + c); });
   } else {
-    read_row(static_cast<const Stored*>(tensor) + offset, count, by, to);
+    read_key_row(args, static_cast<const Stored*>(tensor) + offset, values, j, count,
+                 [&](const Stored* from, long long c, long long part) { read_row(from, part, by, to + c); });
   }
 }
 
@@ -134,8 +159,8 @@ inline void load_block(const TsAttentionArgs& args, const Tile& t, const Sizes& 
                        int count, Scratch& w) {
   for (int j = 0; j < kTileN; ++j) {
     if (j < count && key + j >= first) {
-      read_key(args, args.k, args.k_strides, args.k_scale, t, key + j, args.head_dim_qk, w.k + j * size.qk);
-      read_key(args, args.v, args.v_strides, args.v_scale, t, key + j, args.head_dim_v, w.v + j * size.v);
+      read_key(args, false, args.k_strides, args.k_scale, t, key + j, args.head_dim_qk, w.k + j * size.qk);
+      read_key(args, true, args.v_strides, args.v_scale, t, key + j, args.head_dim_v, w.v + j * size.v);
     } else {
       for (long long c = 0; c < size.qk; ++c) w.k[j * size.qk + c] = 0;
       for (long long c = 0; c < size.v; ++c) w.v[j * size.v + c] = 0;

@@ -84,6 +84,7 @@ TS_INLINE long long page_of_key(const TsAttentionArgs& args, const Sequence& s, 
 template <int kMost>
 struct Places {
   long long keys[kPaged ? kMost : 1], values[kPaged ? kMost : 1];
+  GatheredRows<kPaged ? kMost : 1> gathered;  // of vectorized pages
 };
 
 // The rows of keys first .. first + count - 1 of a sequence. In pages, those before `low` stand for row `low`: no query
@@ -102,6 +103,16 @@ TS_INLINE KeyRowsOf<kInPages> key_rows(const TsAttentionArgs& args, const Sequen
       const long long number = page_of_key(args, s, batch, page * size);
       const long long key = number * args.k_strides.batch + head_kv * args.k_strides.head;
       const long long value = number * args.v_strides.batch + head_kv * args.v_strides.head;
+      if (args.paged.vectorized) {
+        const int rows = (int)min_of(count - j, size - row);
+        gather_keys(k + key, size, row, rows, places.gathered.keys + j * kHeadDimQk);
+        gather_values(v + value, row, rows, places.gathered.values + j * kHeadDimV);
+        for (const int end = j + rows; j < end; ++j) {
+          places.keys[j] = (long long)j * kHeadDimQk;
+          places.values[j] = (long long)j * kHeadDimV;
+        }
+        continue;
+      }
       for (; j < count && row < size; ++j, ++row) {
         places.keys[j] = key + row * args.k_strides.row;
         places.values[j] = value + row * args.v_strides.row;
@@ -111,6 +122,7 @@ TS_INLINE KeyRowsOf<kInPages> key_rows(const TsAttentionArgs& args, const Sequen
       places.keys[j] = places.keys[skipped];
       places.values[j] = places.values[skipped];
     }
+    if (args.paged.vectorized) return {{places.gathered.keys, places.keys}, {places.gathered.values, places.values}};
     return {{k, places.keys}, {v, places.values}};
   } else {
     return {

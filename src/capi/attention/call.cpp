@@ -31,7 +31,7 @@ static_assert(TILESMITH_BIAS_ALIBI == static_cast<int>(BiasKind::alibi));
 
 constexpr std::uint32_t kTraits = TILESMITH_SOFT_CAP | TILESMITH_SINK | TILESMITH_DROPOUT | TILESMITH_LSE |
                                   TILESMITH_BLOCK_SCALE | TILESMITH_PAGE_SCALE | TILESMITH_LATENT |
-                                  TILESMITH_BATCH_INVARIANT;
+                                  TILESMITH_BATCH_INVARIANT | TILESMITH_VECTORIZED_PAGES;
 
 Status check_data_type(std::int32_t value) {
   for (const std::int32_t known : {TILESMITH_FP32, TILESMITH_FP16, TILESMITH_BF16, TILESMITH_FP8, TILESMITH_BF8,
@@ -165,6 +165,7 @@ Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device devi
                            .page_scale = has(TILESMITH_PAGE_SCALE),
                            .latent = has(TILESMITH_LATENT),
                            .page_size = call.page_size,
+                           .vectorized_pages = has(TILESMITH_VECTORIZED_PAGES),
                            .splits = call.splits,
                            .batch_invariant = has(TILESMITH_BATCH_INVARIANT)};
   if (is_gpu(device.kind)) {  // the CPU does not ask: one plan serves either way

@@ -76,7 +76,7 @@ AttentionSignature wanted_of(const AttentionProblem& p, F family) {
     s.qscale = p.block_scale ? QuantScale::blockscale : QuantScale::pertensor;
   if (family == F::batch_prefill) {
     s.page_size = static_cast<std::uint16_t>(std::min<std::int64_t>(p.page_size, 65535));
-    s.kv_layout = KvLayout::linear;
+    s.kv_layout = p.vectorized_pages ? KvLayout::vectorized : KvLayout::linear;
     s.kv_lookup = KvLookup::vllm;
   }
   return s;
@@ -85,6 +85,7 @@ AttentionSignature wanted_of(const AttentionProblem& p, F family) {
 /// The families that may compute the problem in a step of their own, the split at last.
 std::vector<F> families_for(const AttentionProblem& p) {
   if (p.page_size == 0) return {F::fwd, F::fwd_splitkv};
+  if (p.vectorized_pages) return {F::batch_prefill};
   if (p.mode == SequenceMode::group) return {F::fwd_pagedkv, F::batch_prefill, F::fwd_splitkv};
   return {F::fwd_pagedkv, F::fwd_splitkv};
 }

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/error.hpp"
 #include "choose/attention/batch_invariant.hpp"
 #include "choose/attention/cuda_decode.hpp"
 #include "choose/attention/cuda_terms.hpp"
@@ -45,8 +46,19 @@ bool has_few_queries(const KernelConfig& config, const CudaAttentionShape& shape
   return !is_decode(config.algorithm.pipeline) || config.attention().latent || suits_decode(shape);
 }
 
+constexpr std::string_view kReadsVectorized =
+    "vectorized pages are read by the pipeline decode, for head dims up to 192 and elements of the queries' type";
+
+bool reads_pages(const KernelConfig& config, const CudaAttentionShape& shape) {
+  if (!shape.vectorized_pages) return true;
+  constexpr int kWidest = 192;  // kReadsVectors of kernels/cuda/attention/decode/layout.cuh
+  const AttentionSignature& s = config.attention();
+  return config.algorithm.pipeline == Pipeline::decode && !shape.narrow && s.head_dim_qk <= kWidest &&
+         s.head_dim_v <= kWidest;
+}
+
 bool suits(const KernelConfig& config, const CudaAttentionShape& shape) {
-  return can_copy_bias(config, shape) && has_few_queries(config, shape);
+  return can_copy_bias(config, shape) && has_few_queries(config, shape) && reads_pages(config, shape);
 }
 
 bool is_tested(const CudaSpec& spec, Pipeline which) {
@@ -61,7 +73,12 @@ bool fills_chip(const KernelConfig& config, const CudaSpec& spec, const CudaAtte
 }
 
 /// Which rule stands in the way, asked of the spec's own tiles.
-Error why_none(const CudaSpec& spec, const AttentionSignature& signature) {
+Error why_none(const CudaSpec& spec, const AttentionSignature& signature, const CudaAttentionShape& shape) {
+  if (shape.vectorized_pages)
+    return {ErrorCode::unsupported,
+            fmt::format("no CUDA kernel reads vectorized pages of {}/{} {}", signature.head_dim_qk,
+                        signature.head_dim_v, shape.narrow ? "elements of 8 bits" : name_of(signature.data_type)),
+            std::string(kReadsVectorized)};
   for (const CudaAttentionPipeline& pipeline : spec.attention_fwd)
     for (const CudaTile& tile : pipeline.tiles) {
       KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
@@ -187,7 +204,7 @@ std::vector<Candidate> candidates_for(const CudaSpec& spec, const AttentionSigna
 Result<Ranking> rank(const CudaSpec& spec, const AttentionProblem& problem) {
   const AttentionSignature signature = gpu_signature_of(problem);
   std::vector<Candidate> candidates = candidates_for(spec, signature, problem);
-  if (candidates.empty()) return std::unexpected(why_none(spec, signature));
+  if (candidates.empty()) return std::unexpected(why_none(spec, signature, cuda_attention_shape(problem)));
   return Ranking{std::move(candidates), is_fitted_for(spec, signature) ? "fitted model" : "tile table"};
 }
 
@@ -207,6 +224,10 @@ std::vector<std::pair<KernelConfig, CudaAttentionTerms>> model_terms(const CudaS
 Status serves(const CudaSpec& spec, const KernelConfig& config, const AttentionProblem& problem) {
   TS_TRY(is_instance(config, spec, Operation::attention, cuda_attention_rules()));
   if (!has_traits(config, problem)) return other_signature(config, gpu_signature_of(problem));
+  if (!reads_pages(config, cuda_attention_shape(problem)))
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("kernel {} does not read vectorized pages", native_name(config)),
+                std::string(kReadsVectorized));
   return {};
 }
 
@@ -220,6 +241,8 @@ Result<std::vector<Refusal>> refusals(const CudaSpec& spec, const AttentionProbl
                           list.add(*refused, CudaAttentionSubject{config, spec});
                         else if (!can_copy_bias(config, shape))
                           list.add(config, "suits_shape", "the copy engine takes no rows of this bias");
+                        else if (!reads_pages(config, shape))
+                          list.add(config, "suits_shape", std::string(kReadsVectorized));
                         else if (!has_few_queries(config, shape))
                           list.add(config, "suits_shape",
                                    fmt::format("{} queries of {} heads of a key head are more than a tile of decode",

@@ -25,6 +25,7 @@ CudaAttentionShape cuda_attention_shape(const AttentionProblem& p) {
                            .visible = pairs > 0 ? visible_pairs(p) / pairs : 1};
   shape.splits = p.splits;
   shape.paged = p.page_size > 0;
+  shape.vectorized_pages = p.vectorized_pages;
   shape.narrow = p.cache != KvElements::as_queries;
   shape.batch_invariant = p.batch_invariant;
   shape.uneven = shape.paged || p.mode == SequenceMode::group;

@@ -24,6 +24,7 @@ struct CudaAttentionShape {
   std::int64_t splits = 0;                           ///< pieces that keys are to be cut into; 0: the model chooses
   bool uneven = false;                               ///< sequences differ in length: seqlen_k is the longest
   bool paged = false;
+  bool vectorized_pages = false;
   bool narrow = false;  ///< keys and values are of 8 bits beside wider queries
   bool batch_invariant = false;
 };

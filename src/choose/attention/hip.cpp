@@ -19,6 +19,7 @@ Recipe recipe_of(const KernelConfig& config) {
 
 /// Why an instance of the problem's signature is no candidate; empty: it is.
 std::string_view attention_obstacle(const KernelConfig& config, const AttentionProblem& p) {
+  if (p.vectorized_pages) return "pages are vectorized";
   if (config.algorithm.pipeline == Pipeline::decode && !suits_hip_decode(p))
     return "the queries of a key head are more than the largest tile of decode";
   return {};
@@ -58,6 +59,9 @@ Error no_attention(const HipSpec& spec, const AttentionSignature& signature) {
 }  // namespace
 
 Result<Ranking> rank(const HipSpec& spec, const AttentionProblem& problem) {
+  if (problem.vectorized_pages)
+    return fail(ErrorCode::unsupported, "vectorized pages, and no kernel of ours reads them on an AMD GPU",
+                "pages of rows, the CPU or a CUDA device");
   if (problem.batch_invariant)
     return fail(ErrorCode::unsupported, "batch_invariant is asked for, and no kernel of an AMD GPU promises it",
                 "the CPU or a CUDA device");

@@ -92,7 +92,7 @@ std::vector<std::string_view> fragments(const CpuAttentionParameters& p) {
     names.insert(names.end(), {"attention/rows.h", "attention/generic.h"});
     return names;
   }
-  names.insert(names.end(), {"common/convert.h", "attention/sequence.h"});
+  names.insert(names.end(), {"common/convert.h", "attention/page_vectors.h", "attention/sequence.h"});
   if (p.pipeline == Pipeline::decode) {
     names.push_back(p.instruction == Instruction::dpbf16 ? "common/product_bf16.h" : "common/product_f32.h");
     names.insert(names.end(), {"attention/decode.h"});

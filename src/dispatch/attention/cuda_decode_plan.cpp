@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "dispatch/attention/cuda_arguments.hpp"
 #include "dispatch/workspace.hpp"
+#include "problem/attention/pages.hpp"
 #include "runtime/cuda/memory.hpp"
 
 namespace tilesmith {
@@ -118,7 +119,7 @@ Status CudaDecodePlan::run(const AttentionArguments& a, const RunOptions& option
     arguments.part_rows = part_rows_;
     arguments.group = static_cast<int>(p.heads_q / p.heads_kv);
     if (p.page_size > 0) {
-      arguments.paged = {a.pages.lengths, a.pages.numbers, a.pages.offsets, a.pages.stride, p.page_size};
+      arguments.paged = paged_keys(p, a.pages);
       divide_by_page(p.page_size, arguments);
       arguments.num_pages =
           static_cast<int>(std::min<std::int64_t>(a.pages.num_pages, std::numeric_limits<int>::max()));

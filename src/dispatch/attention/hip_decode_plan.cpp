@@ -9,6 +9,7 @@
 #include "dispatch/attention/hip_launch.hpp"
 #include "dispatch/workspace.hpp"
 #include "kernels/hip/attention/abi.h"
+#include "problem/attention/pages.hpp"
 
 namespace tilesmith {
 
@@ -55,7 +56,7 @@ Status HipDecodePlan::run(const AttentionArguments& a, const RunOptions& options
     arguments.v_scale = arguments.k_scale;
   }
   if (p.page_size > 0) {
-    arguments.paged = {a.pages.lengths, a.pages.numbers, a.pages.offsets, a.pages.stride, p.page_size};
+    arguments.paged = paged_keys(p, a.pages);
     divide_by_page(p.page_size, arguments);
   }
   if (partial_bytes_ > 0) {

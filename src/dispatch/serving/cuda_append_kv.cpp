@@ -47,7 +47,7 @@ Status CudaAppendKv::run(const AppendKv& c, const RunOptions& options) {
   out.k_cache_strides = kernel_strides(c.k_cache_strides);
   out.v_cache_strides = kernel_strides(c.v_cache_strides);
   out.cu_seqlens = c.mode == SequenceMode::group ? c.cu_seqlens : nullptr;
-  out.pages = {c.pages.lengths, c.pages.numbers, c.pages.offsets, c.pages.stride, c.page_size};
+  out.pages = {c.pages.lengths, c.pages.numbers, c.pages.offsets, c.pages.stride, c.page_size, 0};
   out.slots = reinterpret_cast<const long long*>(c.slots);
   out.positions = reinterpret_cast<const long long*>(c.positions);
   out.rotary_cos = c.rotary.cos;

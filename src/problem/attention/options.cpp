@@ -70,6 +70,8 @@ std::vector<ProblemOption<AttentionFwd>> Line<AttentionFwd>::options() {
            }})
       .field("page_size", {"--page-size"},
              "k and v lie in pages of so many keys, and sequences have lengths of their own up to seqlen-k")
+      .field("vectorized_pages", {"--vectorized-pages"},
+             "Pages hold vectors of 16 bytes: k (dim / x, page-size, x) and v (page-size / x, dim, x) for each head")
       .field("cache", {"--cache"},
              "Elements of k and v: as_queries (the default), or fp8 (e4m3) or int8 with scales, beside q of --dtype")
       .field("page_scale", {"--page-scale"}, "Of an 8-bit cache: a scale for each row of a page")

@@ -18,6 +18,14 @@ std::int64_t first_key_seen(const AttentionProblem& p, std::int64_t seqlen_q, st
   return std::clamp<std::int64_t>(diagonal - window.left, 0, seqlen_k);
 }
 
+std::int64_t page_vector(const AttentionProblem& p) {
+  return 16 / cache_bytes(p);
+}
+
+TsPagedKeys paged_keys(const AttentionProblem& p, const AttentionPages& pages) {
+  return {pages.lengths, pages.numbers, pages.offsets, pages.stride, p.page_size, p.vectorized_pages};
+}
+
 Status check_pages(const AttentionProblem& p, const AttentionArguments& a, DeviceKind device) {
   const AttentionPages& pages = a.pages;
   TS_TRY(check_pointer("pages.lengths", pages.lengths, p.batch > 0, "paged sequences have lengths of their own"));

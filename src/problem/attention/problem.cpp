@@ -67,6 +67,15 @@ Status validate(const AttentionProblem& p) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("values of {} elements in latent keys of {}", p.head_dim_v, p.head_dim_qk),
                 "at most the keys' head dim: values are the first elements of the keys");
+  if (p.vectorized_pages) {
+    const std::int64_t unit = page_vector(p);
+    if (p.latent || p.page_size == 0 || p.page_size % unit != 0 || p.head_dim_qk % unit != 0)
+      return fail(
+          ErrorCode::invalid_argument,
+          fmt::format("vectorized pages of {} {}keys, of {} elements", p.page_size, p.latent ? "latent " : "",
+                      p.head_dim_qk),
+          fmt::format("page_size and head_dim_qk multiples of {}, the elements of 16 bytes, and no latent keys", unit));
+  }
   if (p.page_scale && (p.cache == KvElements::as_queries || p.page_size == 0))
     return fail(ErrorCode::invalid_argument,
                 fmt::format("page scales of a cache of {} in pages of {} keys", name_of(p.cache), p.page_size),
@@ -128,6 +137,11 @@ AttentionArguments dense_arguments(const AttentionProblem& p, AttentionLayout la
   out.q_strides = dense(p.heads_q, rows_q, p.head_dim_qk, group);
   out.k_strides = dense(p.heads_kv, rows_k, p.head_dim_qk, group && !paged);
   out.v_strides = dense(p.heads_kv, rows_k, p.head_dim_v, group && !paged);
+  if (p.vectorized_pages) {
+    out.k_strides.head = rows_k * p.head_dim_qk;
+    out.v_strides.head = rows_k * p.head_dim_v;
+    out.k_strides.row = out.v_strides.row = 0;
+  }
   out.o_strides = dense(p.heads_q, rows_q, p.head_dim_v, group);
   out.lse_strides = {group ? 0 : p.heads_q * rows_q, rows_q, 1};
   if (p.bias == BiasKind::elementwise)
@@ -240,8 +254,13 @@ Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKi
     return check_strides(name, {{members, s.batch}, {heads, s.head}, {rows, s.row}, {dim, 1}}, bytes);
   };
   TS_TRY(check("q", batches, a.q_strides, p.heads_q, rows_q, p.head_dim_qk));
-  TS_TRY(check("k", batches_k, a.k_strides, p.heads_kv, rows_k, p.head_dim_qk));
-  if (!p.latent) TS_TRY(check("v", batches_k, a.v_strides, p.heads_kv, rows_k, p.head_dim_v));
+  if (p.vectorized_pages) {  // a head's share of a page is contiguous
+    TS_TRY(check("k", batches_k, a.k_strides, p.heads_kv, 1, p.page_size * p.head_dim_qk));
+    TS_TRY(check("v", batches_k, a.v_strides, p.heads_kv, 1, p.page_size * p.head_dim_v));
+  } else {
+    TS_TRY(check("k", batches_k, a.k_strides, p.heads_kv, rows_k, p.head_dim_qk));
+    if (!p.latent) TS_TRY(check("v", batches_k, a.v_strides, p.heads_kv, rows_k, p.head_dim_v));
+  }
   TS_TRY(check("o", batches, a.o_strides, p.heads_q, rows_q, p.head_dim_v));
   if (p.lse)
     TS_TRY(check_strides(
@@ -284,7 +303,8 @@ TsAttentionArgs cpu_arguments(const AttentionProblem& p, const AttentionArgument
   out.head_dim_qk = p.head_dim_qk;
   out.head_dim_v = p.head_dim_v;
   if (!p.soft_cap) out.soft_cap = 0;
-  if (p.page_size > 0) out.paged = {a.pages.lengths, a.pages.numbers, a.pages.offsets, a.pages.stride, p.page_size};
+  if (p.page_size > 0) out.paged = paged_keys(p, a.pages);
+  if (p.vectorized_pages) out.k_strides.row = out.v_strides.row = 0;
   static_assert(static_cast<int>(KvElements::fp8) == TS_CACHE_FP8 &&
                 static_cast<int>(KvElements::int8) == TS_CACHE_INT8);
   out.cache = static_cast<int>(p.cache);

@@ -12,6 +12,7 @@
 
 #include "base/function_ref.hpp"
 #include "base/random.hpp"
+#include "problem/attention/pages.hpp"
 #include "problem/attention/problem.hpp"
 #include "problem/derive.hpp"
 #include "trial/attention/data.hpp"
@@ -324,6 +325,14 @@ Result<AttentionCase> AttentionCase::create(const RandomCall<AttentionFwd>& call
     }));
   }
 
+  if (p.vectorized_pages) {
+    const auto vectors = [&](const HostArray& rows, std::int64_t dim, bool along_dim) {
+      return vectorized(rows.data, out.numbers_.layout, p.heads_kv, p.page_size, dim, page_vector(p), along_dim);
+    };
+    out.vectorized_k_ = vectors(in.k, p.head_dim_qk, true);
+    out.vectorized_v_ = vectors(in.v, p.head_dim_v, false);
+  }
+
   // Sizes and numbers are checked before there is memory for outputs: any address stands for it.
   float anywhere = 0;
   AttentionArguments arguments = out.arguments();
@@ -414,7 +423,16 @@ AttentionArguments AttentionCase::arguments(const CallMemory& memory) const {
 }
 
 AttentionTensors AttentionCase::tensors() const {
-  const TsAttentionArgs a = cpu_arguments(problem_, arguments(), 1, nullptr);
+  TsAttentionArgs a = cpu_arguments(problem_, arguments(), 1, nullptr);
+  if (problem_.vectorized_pages) {  // the checks read rows
+    AttentionProblem of_rows = problem_;
+    of_rows.vectorized_pages = false;
+    const AttentionArguments rows = dense_arguments(of_rows, numbers_.layout);
+    a.k = inputs_.k.data.data();
+    a.v = inputs_.v.data.data();
+    a.k_strides = {rows.k_strides.batch, rows.k_strides.head, rows.k_strides.row, 1};
+    a.v_strides = {rows.v_strides.batch, rows.v_strides.head, rows.v_strides.row, 1};
+  }
   const ElementType type = input_element_type_of(problem_);
   const auto view = [&](const void* data, ElementType element, const TsStrides& s, const Scales& scale, bool by_page) {
     return TensorView{
@@ -463,6 +481,9 @@ std::vector<NamedInput> AttentionCase::inputs() const {
        {std::pair{"q", &inputs_.q}, std::pair{"k", &inputs_.k}, std::pair{"v", &inputs_.v},
         std::pair{"bias", &inputs_.bias}, std::pair{"alibi", &inputs_.alibi}, std::pair{"sink", &inputs_.sink}})
     out.push_back({name, array->data.data(), array->data.size()});
+  if (problem_.vectorized_pages)
+    for (const auto& [name, vectors] : {std::pair{"k", &vectorized_k_}, std::pair{"v", &vectorized_v_}})
+      std::ranges::find(out, std::string_view(name), &NamedInput::name)->data = vectors->data();
   for (const auto& [name, offsets] :
        {std::pair{"cu_seqlens_q", &inputs_.cu_seqlens_q}, std::pair{"cu_seqlens_k", &inputs_.cu_seqlens_k},
         std::pair{"seqlens_k", &pages_.lengths}, std::pair{"page_numbers", &pages_.numbers}})

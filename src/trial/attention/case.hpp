@@ -103,6 +103,7 @@ class Case<AttentionFwd> {
   std::int64_t total_q_ = 0;  ///< rows of q over the batch
   std::int64_t total_k_ = 0;  ///< with pages: their lengths' sum
   RandomPages pages_;
+  std::vector<std::byte> vectorized_k_, vectorized_v_;  ///< k and v as a call of vectorized pages has them
   BiasStrides bias_strides_{};
   Scales q_scale_, k_scale_, v_scale_;
   std::int64_t alibi_batch_stride_ = 0;

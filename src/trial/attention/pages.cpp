@@ -57,4 +57,20 @@ void poison_unused_rows(const RandomPages& pages, AttentionLayout layout, std::i
   }
 }
 
+std::vector<std::byte> vectorized(std::span<const std::byte> rows, AttentionLayout layout, std::int64_t heads,
+                                  std::int64_t page_size, std::int64_t dim, std::int64_t unit, bool along_dim) {
+  const std::int64_t bytes = 16 / unit, elements = static_cast<std::int64_t>(rows.size()) / bytes;
+  std::vector<std::byte> out(rows.size());
+  for (std::int64_t at = 0; at < elements; ++at) {
+    const std::int64_t column = at % dim, line = at / dim;
+    const bool head_first = layout == AttentionLayout::bhsd;
+    const std::int64_t row = head_first ? line % page_size : line / heads % page_size;
+    const std::int64_t share = line / (heads * page_size) * heads + (head_first ? line / page_size : line) % heads;
+    const std::int64_t within = along_dim ? (column / unit * page_size + row) * unit + column % unit
+                                          : (row / unit * dim + column) * unit + row % unit;
+    std::copy_n(rows.begin() + at * bytes, bytes, out.begin() + (share * page_size * dim + within) * bytes);
+  }
+  return out;
+}
+
 }  // namespace tilesmith

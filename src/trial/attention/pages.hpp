@@ -1,6 +1,7 @@
 // Random caches of pages for attention trials and tests.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -30,5 +31,11 @@ struct RandomPages {
 /// page_size, heads, dim).
 void poison_unused_rows(const RandomPages& pages, AttentionLayout layout, std::int64_t heads, std::int64_t page_size,
                         std::int64_t dim, std::span<float> values);
+
+/// Pages as rows, in the same layouts, rearranged into vectors of `unit` elements of so many bytes: (pages, heads, dim
+/// / unit, page_size, unit) where `along_dim`, else (pages, heads, page_size / unit, dim, unit).
+[[nodiscard]] std::vector<std::byte> vectorized(std::span<const std::byte> rows, AttentionLayout layout,
+                                                std::int64_t heads, std::int64_t page_size, std::int64_t dim,
+                                                std::int64_t unit, bool along_dim);
 
 }  // namespace tilesmith

@@ -162,6 +162,27 @@ TEST(CudaDecode, PagesAreReadByNoOtherKernel) {
   EXPECT_EQ(decode_kernels(p).size(), rank(hopper(), p).value().candidates.size());
 }
 
+TEST(CudaDecode, VectorizedPagesAreReadByMmaAlone) {
+  AttentionProblem p = decode_problem(2, 8, 2, 4096);
+  p.page_size = 16;
+  const std::size_t of_rows = decode_kernels(p).size();
+  p.vectorized_pages = true;
+  const std::vector<KernelConfig> kernels = decode_kernels(p);
+  EXPECT_FALSE(kernels.empty());
+  EXPECT_LT(kernels.size(), of_rows);
+  for (const KernelConfig& config : kernels) EXPECT_EQ(config.algorithm.pipeline, Pipeline::decode);
+  EXPECT_TRUE(serves(hopper(), kernels.front(), p));
+  for (const Refusal& one : refusals(hopper(), p).value())
+    if (one.config.algorithm.pipeline == Pipeline::decode_wgmma && one.rule == "suits_shape") {
+      EXPECT_FALSE(serves(hopper(), one.config, p));
+      EXPECT_NE(one.figures.find("vectorized pages"), std::string::npos);
+    }
+  p.head_dim_qk = p.head_dim_v = 256;
+  EXPECT_NE(rank(hopper(), p).error().message.find("vectorized pages of 256/256 bf16"), std::string::npos);
+  p.head_dim_qk = p.head_dim_v = 64, p.cache = KvElements::fp8;
+  EXPECT_NE(rank(hopper(), p).error().message.find("elements of 8 bits"), std::string::npos);
+}
+
 TEST(CudaDecode, ManyQueriesAreOthersWork) {
   AttentionProblem p = decode_problem(2, 32, 4, 8192);
   EXPECT_FALSE(decode_kernels(p).empty());

@@ -12,7 +12,7 @@
 //   kStages                 of the ring of keys and values, at least 2
 //   kBlocksPerSm            that share an SM
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side
-//   kPaged (bool)           keys and values lie in pages
+//   kPaged (bool)                  keys and values lie in pages, up to 192 elements of the queries' type perhaps in vectorized ones
 //   kGroupMode, kLse, kSink, kSoftCap, kBias, kAlibi, kNegativeScale (bool); kDropout (bool): false
 //
 // Launch: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), grid (row_blocks * heads_kv, pieces,
@@ -73,8 +73,9 @@ struct Decode : PieceWork<Decode> {
     if (kEven && first >= piece.begin && first + cfg::kTileN <= piece.end) {
       constexpr int kRowsAtOnce = kTeamThreads / kChunks, kRows = kCopies / kTeamThreads;
       constexpr int kBatch = kRows % 8 != 0 ? kRows : kOutputColumns > 192 ? 4 : 8;  // places that are held at a time
-      const int row = thread / kChunks, offset = thread % kChunks * 16;
-      const u32 to = destination + row * kPitch + offset;
+      const int row = thread / kChunks, chunk = thread % kChunks;
+      const i64 offset = from.chunk_offset(chunk);
+      const u32 to = destination + row * kPitch + 16 * chunk;
       if constexpr (cfg::kPaged && kRowsAtOnce <= 32) {
         i64 offsets[PagesOfStep<cfg::kTileN>::kShare];
 #pragma unroll
@@ -104,9 +105,45 @@ struct Decode : PieceWork<Decode> {
       const int row = i / kChunks, chunk = i % kChunks, key = first + row;
       const bool valid =
           key >= piece.begin && key < piece.end && (kWhole || chunk * 16 < kColumns * kKeyBytes);
-      copy_async(destination + row * kPitch + chunk * 16, valid ? from.at(args, item, key) + chunk * 16 : from.base,
+      copy_async(destination + row * kPitch + chunk * 16, valid ? from.at(args, item, key) + from.chunk_offset(chunk) : from.base,
                  valid);
     }
+  }
+
+  // Copies the team's values of a step from vectorized pages, as columns; keys that no row sees become zeros. Of a vector
+  // with others beside them the elements are chosen on the way.
+  TS_DEVICE void copy_value_columns(u32 destination, const KeyRows& from, int step) const {
+    constexpr int kOfWarp = 32 / 8, kVectors = cfg::kTileN / 8;  // whose pages the lanes of a warp have looked up at once
+    const int first = first_key(step);
+#pragma unroll
+    for (int share = 0; share < PagesOfStep<cfg::kTileN>::kShare; ++share) {
+      const i64 offset = pages.offset(args, from, first, share);
+#pragma unroll 1
+      for (int of_warp = 0; of_warp < imin(kOfWarp, kVectors); ++of_warp) {
+        const int vector = share * kOfWarp + of_warp, key = first + 8 * vector;
+        const int begin = imin(8, imax(0, piece.begin - key)), end = imin(8, piece.end - key);
+        // The page of a key that is seen has been looked up.
+        const int seen = imin(begin, 7);
+        const char* const at =
+            from.base + __shfl_sync(0xffffffffu, offset, 8 * of_warp + seen) - seen * from.row_bytes;
+        for (int column = threadIdx.x % kTeamThreads; column < cfg::kHeadDimV; column += kTeamThreads)
+          copy_vector(destination + place_of_vector(column, vector), at + 16 * column, begin, end);
+      }
+    }
+  }
+
+  // Copies a vector of eight keys, of which begin .. end - 1 are seen.
+  TS_DEVICE static void copy_vector(u32 to, const char* from, int begin, int end) {
+    if (begin == 0 && end == 8) return copy_async(to, from, true);
+    u32 x[4];
+    load_eight(x, from, begin < end);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (2 * i < begin || 2 * i >= end) x[i] &= 0xffff0000u;
+      if (2 * i + 1 < begin || 2 * i + 1 >= end) x[i] &= 0xffffu;
+    }
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
+                 : "memory");
   }
 
   // Copies the scales of a step's keys or values, which lie in pages.
@@ -130,7 +167,10 @@ struct Decode : PieceWork<Decode> {
 #pragma unroll
     for (int k = 0; k < cfg::kTileN / 16; ++k) {
       const u32 a[4] = {p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]};
-      add_values<kPitchV, kOutputColumns>(o, a, values + 16 * k * kPitchV);
+      if (kReadsVectors && args.paged.vectorized)
+        add_value_columns<kOutputColumns>(o, a, values, k);
+      else
+        add_values<kPitchV, kOutputColumns>(o, a, values + 16 * k * kPitchV);
     }
   }
 
@@ -155,7 +195,11 @@ struct Decode : PieceWork<Decode> {
 #pragma unroll
     for (int i = 0; i < kOutputColumns / 2; ++i) o[i] = 0.0f;
     rows = {{-kInfinity, -kInfinity}, {0.0f, 0.0f}};
-    const KeyRows keys(args, item, args.k, args.k_strides), values(args, item, args.v, args.v_strides);
+    KeyRows keys(args, item, args.k, args.k_strides), values(args, item, args.v, args.v_strides);
+    if (kReadsVectors && args.paged.vectorized) {
+      keys.be_vectorized_keys(args);
+      values.be_vectorized_values();
+    }
     const KeyRows key_scales(item, args.k_scale), value_scales(item, args.v_scale);
     const int steps = piece.end_tile - piece.first_tile;
     const int last_row = item.rows(args) - 1;
@@ -174,7 +218,10 @@ struct Decode : PieceWork<Decode> {
     };
     const auto copy_values = [&](int step) {
       if (step < steps) {
-        copy_rows<kPitchV, cfg::kHeadDimV>(part(step) + kValuesOfPart, values, step);
+        if (kReadsVectors && args.paged.vectorized)
+          copy_value_columns(part(step) + kValuesOfPart, values, step);
+        else
+          copy_rows<kPitchV, cfg::kHeadDimV>(part(step) + kValuesOfPart, values, step);
         if constexpr (kScaledRows)
           copy_scales(part(step) + kScalesOfPart + 4 * cfg::kTileN, value_scales, step);
       }

@@ -112,6 +112,7 @@ TS_DEVICE float lost_sum() {
 struct KeyRows {
   const char* base;
   i64 row_bytes, page_bytes;
+  i64 chunk_bytes = 16;  // kPaged: from 16 bytes of a row to the next
 
   TS_DEVICE KeyRows(const TsCudaDecodeArgs& args, const Item& item, const void* tensor, const TsStrides& strides) {
     row_bytes = kKeyBytes * strides.row;
@@ -125,6 +126,16 @@ struct KeyRows {
       : base(reinterpret_cast<const char*>(scale.data + item.head_kv * scale.head)),
         row_bytes(4 * scale.block),
         page_bytes(4 * scale.batch) {}
+
+  // In vectorized pages a key's chunks lie apart, and of values vectors of eight keys stand for rows, each of which
+  // counts as a share of its vectors.
+  TS_DEVICE void be_vectorized_keys(const TsCudaDecodeArgs& args) {
+    row_bytes = 16;
+    chunk_bytes = 16 * args.paged.page_size;
+  }
+  TS_DEVICE void be_vectorized_values() { row_bytes = kKeyBytes * cfg::kHeadDimV; }
+
+  TS_DEVICE i64 chunk_offset(int chunk) const { return cfg::kPaged ? chunk * chunk_bytes : 16 * chunk; }
 
   TS_DEVICE const char* at(const TsCudaDecodeArgs& args, const Item& item, int key) const {
     if constexpr (!cfg::kPaged) return base + key * row_bytes;

@@ -78,6 +78,20 @@ TS_DEVICE void add_values(float (&o)[kColumns / 2], const u32 (&a)[4], u32 value
   }
 }
 
+// The same of values that lie as columns, in vectors of eight keys (place_of_vector), for the sixteen keys of step `k`.
+template <int kColumns>
+TS_DEVICE void add_value_columns(float (&o)[kColumns / 2], const u32 (&a)[4], u32 values, int k) {
+  const int lane = threadIdx.x & 31, column = lane / 16 * 8 + lane % 8;
+  const u32 address = values + place_of_vector(column, 2 * k + lane / 8 % 2);
+#pragma unroll
+  for (int n = 0; n < kColumns; n += 16) {
+    u32 b[4];
+    load_matrices(b, address + n * kColumnOfValues);
+    mma(o + n / 2, a, b[0], b[1]);
+    mma(o + n / 2 + 4, a, b[2], b[3]);
+  }
+}
+
 // Writes a thread's columns of one of its two rows into a row of floats in shared memory, in their order.
 template <int kColumns>
 TS_DEVICE void spread_row(u32 row, const float (&o)[kColumns / 2], int r) {

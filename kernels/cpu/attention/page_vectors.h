@@ -1,5 +1,5 @@
-// Vectorized pages have no rows that could be read where they lie (contract/paged_keys.h): a block's keys and values are
-// brought together first, in memory of the thread's own.
+// Vectorized pages have no rows that could be read where they lie (contract/paged_keys.h): a block's keys and values
+// are brought together first, in memory of the thread's own.
 
 constexpr int kVector = 16 / (int)sizeof(Cached);  // elements
 typedef Cached CachedVector __attribute__((vector_size(16)));

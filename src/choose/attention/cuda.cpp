@@ -47,14 +47,15 @@ bool has_few_queries(const KernelConfig& config, const CudaAttentionShape& shape
 }
 
 constexpr std::string_view kReadsVectorized =
-    "vectorized pages are read by the pipeline decode, for head dims up to 192 and elements of the queries' type";
+    "vectorized pages are read by the pipeline decode, for head dims up to 192, elements of the queries' type and up to "
+    "64 keys of a warp";
 
 bool reads_pages(const KernelConfig& config, const CudaAttentionShape& shape) {
   if (!shape.vectorized_pages) return true;
-  constexpr int kWidest = 192;  // kReadsVectors of kernels/cuda/attention/decode/layout.cuh
+  constexpr int kWidest = 192, kLongest = 64;  // kReadsVectors of kernels/cuda/attention/decode/layout.cuh
   const AttentionSignature& s = config.attention();
   return config.algorithm.pipeline == Pipeline::decode && !shape.narrow && s.head_dim_qk <= kWidest &&
-         s.head_dim_v <= kWidest;
+         s.head_dim_v <= kWidest && cuda_attention_resources(config).warp_keys <= kLongest;
 }
 
 bool suits(const KernelConfig& config, const CudaAttentionShape& shape) {

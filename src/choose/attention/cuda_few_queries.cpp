@@ -30,7 +30,8 @@ double few_queries_seconds(const KernelConfig& config, const CudaFewQueriesModel
   const double turns = tiles / slots > kLongQueue ? tiles / slots : rounds;
   // Measured at 2 to 6 % more where heads that could be packed are not (docs/log/2026-11-cuda-decode.md).
   const double again = tiles_of_keys > 1 ? 1.02 : 1;
-  return (chip.launch_us + model.start_us + rounds * model.tile_us) * kMicrosecond + again * turns * steps * step;
+  const double filled = std::min(1.0, tiles / slots);
+  return (chip.launch_us + model.start_us + filled * model.fill_us) * kMicrosecond + again * turns * steps * step;
 }
 
 }  // namespace tilesmith

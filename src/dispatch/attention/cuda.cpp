@@ -4,6 +4,7 @@
 
 #include "base/log.hpp"
 #include "choose/attention/cuda.hpp"
+#include "choose/attention/cuda_decode.hpp"
 #include "dispatch/attention/cuda_decode_plan.hpp"
 #include "dispatch/attention/cuda_plan.hpp"
 #include "dispatch/plan_info.hpp"
@@ -11,8 +12,11 @@
 #include "instances/attention/cuda_resources.hpp"
 
 namespace tilesmith {
+
 Result<Ranking> CudaAttention::rank(const AttentionProblem& problem) const {
-  return tilesmith::rank(spec_, problem);
+  const auto ranked = [&](const AttentionProblem& of) { return tilesmith::rank(spec_, of); };
+  if (!suits_decode(cuda_attention_shape(problem))) return ranked(problem);
+  return ranked_.of(at_end_of_block(problem), ranked);
 }
 
 Result<std::vector<Refusal>> CudaAttention::refusals(const AttentionProblem& problem) const {

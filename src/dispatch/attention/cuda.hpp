@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "dispatch/attention/cuda_tile_counters.hpp"
+#include "dispatch/attention/ranked_lengths.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/cuda_registry.hpp"
 #include "dispatch/cuda_split_memory.hpp"
@@ -30,6 +31,7 @@ class CudaAttention final : public OperationBackend<AttentionFwd> {
   int device_index_;
   const CudaSpec& spec_;
   CudaRegistry& registry_;
+  mutable RankedLengths ranked_;
   std::mutex mutex_;
   std::unique_ptr<CudaTileCounters> counters_;     ///< made by the first plan
   std::unique_ptr<CudaSplitMemory> split_memory_;  ///< made by the first plan that splits keys

@@ -53,7 +53,10 @@ Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProbl
     layout.add("counters", size.counters * 4, kApart);
     layout.add("partials", size.part_bytes, kApart);
     layout.tell(info);
-    TS_TRY(memory.reserve(size));
+    // In large steps: a sequence on tensors has a plan for each length, and getting memory takes longer than the rest.
+    const auto in_steps = [](std::size_t of, std::size_t step) { return (of + step - 1) / step * step; };
+    TS_TRY(memory.reserve(
+        {.part_bytes = in_steps(size.part_bytes, 1 << 20), .counters = in_steps(size.counters, 1 << 14)}));
   }
   std::unique_ptr<CudaDecodePlan> made(new CudaDecodePlan(p, std::move(info), config, std::move(steps), memory));
   made->work_ = work;

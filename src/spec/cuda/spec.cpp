@@ -112,10 +112,10 @@ Result<CudaDecodeModel> read_decode_model(const JsonReader& reader) {
 }
 
 Result<CudaFewQueriesModel> read_few_queries_model(const JsonReader& reader) {
-  TS_TRY(reader.only({"start_us", "tile_us", "step_us", "sm_bytes_per_second", "bandwidth_share", "shared_reads"}));
+  TS_TRY(reader.only({"start_us", "fill_us", "step_us", "sm_bytes_per_second", "bandwidth_share", "shared_reads"}));
   CudaFewQueriesModel model;
   TS_ASSIGN(model.start_us, positive(reader.at("start_us")));
-  TS_ASSIGN(model.tile_us, positive(reader.at("tile_us")));
+  TS_ASSIGN(model.fill_us, positive(reader.at("fill_us")));
   TS_ASSIGN(model.step_us, positive(reader.at("step_us")));
   TS_ASSIGN(model.sm_bytes_per_second, positive(reader.at("sm_bytes_per_second")));
   TS_ASSIGN(model.bandwidth_share, positive(reader.at("bandwidth_share")));

@@ -70,7 +70,7 @@ struct CudaDecodeModel {
 /// What a kernel of tiles of queries takes where one tile holds a key head's queries.
 struct CudaFewQueriesModel {
   double start_us = 0;             ///< beside what any launch takes
-  double tile_us = 0;              ///< for each time that tiles fill the chip anew
+  double fill_us = 0;              ///< until the first copies have come where blocks are on all SMs
   double step_us = 0;              ///< of a block of keys, beside its bytes
   double sm_bytes_per_second = 0;  ///< at which a block of threads alone reads them
   double bandwidth_share = 0;      ///< of the chip's reached_bandwidth, by blocks on all SMs; tiles at a time are whole

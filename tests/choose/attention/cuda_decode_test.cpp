@@ -172,7 +172,8 @@ TEST(CudaDecode, VectorizedPagesAreReadByMmaAlone) {
   EXPECT_LT(kernels.size(), of_rows);
   for (const KernelConfig& config : kernels) EXPECT_EQ(config.algorithm.pipeline, Pipeline::decode);
   EXPECT_TRUE(serves(hopper(), kernels.front(), p));
-  for (const Refusal& one : refusals(hopper(), p).value())
+  const std::vector<Refusal> refused = refusals(hopper(), p).value();
+  for (const Refusal& one : refused)
     if (one.config.algorithm.pipeline == Pipeline::decode_wgmma && one.rule == "suits_shape") {
       EXPECT_FALSE(serves(hopper(), one.config, p));
       EXPECT_NE(one.figures.find("vectorized pages"), std::string::npos);

@@ -25,9 +25,10 @@ constexpr int kPitchK = kKeyBytes * kDepthQk + 16;
 constexpr int kPitchV = kKeyBytes * kOutputColumns + 16;
 
 // Values of vectorized pages lie as columns: bytes of one, and where its vector of eight keys begins. Eight neighbouring
-// columns' vectors of the same keys fall into different bank groups. They take no more than rows would. Wider heads leave
-// no registers for it: up to 12 bytes were spilled.
-constexpr bool kReadsVectors = cfg::kPaged && !kNarrow && kDepthQk <= 192 && kOutputColumns <= 192;
+// columns' vectors of the same keys fall into different bank groups. They take no more than rows would. Wider heads and
+// longer steps leave no registers for it: up to 48 bytes were spilled.
+constexpr bool kReadsVectors =
+    cfg::kPaged && !kNarrow && cfg::kTileN <= 64 && kDepthQk <= 192 && kOutputColumns <= 192;
 constexpr int kColumnOfValues = 2 * cfg::kTileN;
 constexpr int kSwizzledVectors = cfg::kTileN % 64 == 0 ? 8 : cfg::kTileN % 32 == 0 ? 4 : 2;
 TS_DEVICE int place_of_vector(int column, int vector) {

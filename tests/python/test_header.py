@@ -92,7 +92,7 @@ def test_data_types():
 def test_attention_codes():
     assert _attention_call._MASKS == {key.removeprefix("mask_"): value for key, value in without_prefix("tilesmith_mask", "TILESMITH_").items()}
     traits = without_prefix("tilesmith_attention_trait", "TILESMITH_")
-    assert traits == {name: getattr(_attention_call, f"_{name.upper()}") for name in ("soft_cap", "sink", "dropout", "lse", "block_scale", "page_scale", "latent", "batch_invariant")}
+    assert traits == {name: getattr(_attention_call, f"_{name.upper()}") for name in ("soft_cap", "sink", "dropout", "lse", "block_scale", "page_scale", "latent", "batch_invariant", "vectorized_pages")}
     gradients = without_prefix("tilesmith_gradient_trait", "TILESMITH_")
     assert gradients == {name: getattr(_attention_backward_call, f"_{name.upper()}") for name in ("dlse", "dbias", "dalibi", "dsink")}
     biases = without_prefix("tilesmith_bias_kind", "TILESMITH_BIAS_")

@@ -47,8 +47,7 @@ bool has_few_queries(const KernelConfig& config, const CudaAttentionShape& shape
 }
 
 constexpr std::string_view kReadsVectorized =
-    "vectorized pages are read by the pipeline decode, for head dims up to 192, elements of the queries' type and up to "
-    "64 keys of a warp";
+    "vectorized pages are read by the pipeline decode: head dims up to 192, elements as of q, up to 64 keys a warp";
 
 bool reads_pages(const KernelConfig& config, const CudaAttentionShape& shape) {
   if (!shape.vectorized_pages) return true;

@@ -199,17 +199,29 @@ struct Consumer {
   TS_DEVICE void begin_turn() const { named_barrier_sync(2 + warpgroup, 128 * kWarpgroups); }
   TS_DEVICE void give_turn() const { named_barrier_arrive(3 - warpgroup, 128 * kWarpgroups); }
 
-  // Where the warpgroup's share of a head's dq goes.
-  struct Sums {
+  // Heads of queries that are walked together, and where the warpgroup's share of the first one's dq goes.
+  struct Heads {
+    int first, count;
     float* dq;
     unsigned* turns;
-
-    TS_DEVICE Destination of(const Item& t, int tile) const {
-      float* const to = dq + tile * (kTileM * kSumColumns);
-      if constexpr (!cfg::kDeterministic) return {to, nullptr, 0};
-      return {to, turns + tile * (kTileM / TS_CUDA_BACKWARD_TURN_ROWS * 2), t.turn(tile)};
-    }
   };
+  TS_DEVICE Heads heads_from(const Item& t, int first, int count) const {
+    Heads h = {first, count,
+               args.dq_sum + workspace_row(args, t.sequence, t.batch, first) * i64{kSumColumns} +
+                   warpgroup * (kTileM * kSumColumns / 2),
+               nullptr};
+    if constexpr (cfg::kDeterministic) h.turns = turns_of(args, t.sequence, t.batch, first, 0) + warpgroup;
+    return h;
+  }
+  TS_DEVICE Destination destination(const Item& t, const Heads& heads, const Step& step) const {
+    const i64 rows = i64{step.head} * args.padded_q + step.tile * kTileM;
+    float* const to = heads.dq + rows * kSumColumns;
+    if constexpr (!cfg::kDeterministic) return {to, nullptr, 0};
+    return {to, heads.turns + rows / TS_CUDA_BACKWARD_TURN_ROWS * 2, t.turn(step.tile)};
+  }
+  TS_DEVICE static void enter(Call& call, const Item& t, const Heads& heads, const Step& step) {
+    if (heads.count > 1) call.enter(t.sequence, t.batch, heads.first + step.head);
+  }
 
   // A tile whose scores and products of do and v are known, or on their way.
   struct Tile {
@@ -234,8 +246,11 @@ struct Consumer {
   }
 
   template <bool kBeginsNext>
-  TS_DEVICE void walk_tile(Call& call, const Item& t, const Seen& seen, int tile, const Sums& sums, Tile& x,
+  TS_DEVICE void walk_tile(Call& call, const Item& t, const Seen& seen, const Heads& heads, const Step& step, Tile& x,
                            float (&dk)[kWidthQk / 2], float (&dv)[kWidthV / 2]) {
+    const int tile = step.tile;
+    Step next = step;
+    next.advance(heads.count);
     const int lane = threadIdx.x & 31;
     u32 p[kPairs / 2];
     TilePairs::pack_kept(x.s, x.state, p);
@@ -266,7 +281,7 @@ struct Consumer {
       if (leader()) mbarrier_arrive(shared.dout_empty(at));
       stage.advance();
       if constexpr (kBeginsNext) {
-        begin_scores(t, tile + kTileStep, x.s);
+        begin_scores(t, next.tile, x.s);
         give_turn();
         wgmma_wait<2>();
         pin(dk);
@@ -293,7 +308,7 @@ struct Consumer {
       wgmma_wait<1>();
       pin(dq);
     }
-    send_dq(dq, sums.of(t, tile));
+    send_dq(dq, destination(t, heads, step));
     if constexpr (!kTakesTurns) {
       wgmma_wait<0>();
       pin(dk);
@@ -302,12 +317,13 @@ struct Consumer {
     }
     if constexpr (kBeginsNext) {
       begin_gradients(x.dp);
-      end_scores(call, t, tile + kTileStep, x);
+      enter(call, t, heads, next);
+      end_scores(call, t, next.tile, x);
     }
   }
 
   // A tile that sees none of the warpgroup's keys: its share of dq is of the other's.
-  TS_DEVICE void pass_tile(const Item& t, const Seen& seen, int tile, const Sums& sums) {
+  TS_DEVICE void pass_tile(const Item& t, const Seen& seen, const Heads& heads, const Step& step) {
     const u32 at = stage.index;
     mbarrier_wait(shared.query_full(at), stage.phase);
     mbarrier_wait(shared.dout_full(at), stage.phase);
@@ -324,46 +340,49 @@ struct Consumer {
       mbarrier_arrive(shared.query_empty(at));
     }
     stage.advance();
-    begin_dq(dq, seen, tile);
+    begin_dq(dq, seen, step.tile);
     ds_buffer.advance();
     if constexpr (kTakesTurns) give_turn();
     wgmma_wait<0>();
     pin(dq);
-    send_dq(dq, sums.of(t, tile));
+    send_dq(dq, destination(t, heads, step));
   }
 
-  // The tiles of a head. A tile's scores are begun behind the products of the tile before, so that the tensor cores have
+  // The tiles of heads. A tile's scores are begun behind the products of the tile before, so that the tensor cores have
   // work while dq leaves; and a warpgroup waits for the other's dS only when it has begun dV and dK.
-  TS_DEVICE void walk_head(Call& call, const Item& t, const Seen& seen, const Sums& sums, float (&dk)[kWidthQk / 2],
-                           float (&dv)[kWidthV / 2]) {
+  TS_DEVICE void walk_heads(Call& call, const Item& t, const Seen& seen, const Heads& heads, float (&dk)[kWidthQk / 2],
+                            float (&dv)[kWidthV / 2]) {
     Tile x;
-    int tile = t.first_tile(), left = t.tile_count();
+    Step step = {t.first_tile(), 0};
+    int left = t.tile_count() * heads.count;
     if constexpr (kPassesTiles) {
-      for (; left > 0 && !seen.of(warpgroup).has(tile); --left, tile += kTileStep) pass_tile(t, seen, tile, sums);
+      for (; left > 0 && !seen.of(warpgroup).has(step.tile); --left, step.advance(heads.count))
+        pass_tile(t, seen, heads, step);
     }
     int own = left;
     if constexpr (kPassesTiles) {
       const Range& r = seen.of(warpgroup);
-      own = imax(0, imin(left, kTileStep > 0 ? r.end - tile : tile + 1 - r.begin));
+      own = imax(0, imin(left, (kTileStep > 0 ? r.end - step.tile : step.tile + 1 - r.begin) * heads.count));
     }
     left -= own;
     if constexpr (kKeepsPairs || !kTakesTurns) {
-      for (; own > 0; --own, tile += kTileStep) {
-        begin_scores(t, tile, x.s);
+      for (; own > 0; --own, step.advance(heads.count)) {
+        begin_scores(t, step.tile, x.s);
         begin_gradients(x.dp);
-        end_scores(call, t, tile, x);
-        walk_tile<false>(call, t, seen, tile, sums, x, dk, dv);
+        enter(call, t, heads, step);
+        end_scores(call, t, step.tile, x);
+        walk_tile<false>(call, t, seen, heads, step, x, dk, dv);
       }
     } else if (!kPassesTiles || own > 0) {
-      begin_scores(t, tile, x.s);
+      begin_scores(t, step.tile, x.s);
       begin_gradients(x.dp);
-      end_scores(call, t, tile, x);
-      for (; own > 1; --own, tile += kTileStep) walk_tile<true>(call, t, seen, tile, sums, x, dk, dv);
-      walk_tile<false>(call, t, seen, tile, sums, x, dk, dv);
-      tile += kTileStep;
+      end_scores(call, t, step.tile, x);
+      for (; own > 1; --own, step.advance(heads.count)) walk_tile<true>(call, t, seen, heads, step, x, dk, dv);
+      walk_tile<false>(call, t, seen, heads, step, x, dk, dv);
+      step.advance(heads.count);
     }
     if constexpr (kPassesTiles) {
-      for (; left > 0; --left, tile += kTileStep) pass_tile(t, seen, tile, sums);
+      for (; left > 0; --left, step.advance(heads.count)) pass_tile(t, seen, heads, step);
     }
   }
 
@@ -421,14 +440,10 @@ struct Consumer {
         }
         Seen seen;
         seen.find(t);
-        for (int h = 0; h < group; ++h) {
-          const int head = t.head * group + h;
-          call.enter(t.sequence, t.batch, head);
-          Sums sums = {args.dq_sum + workspace_row(args, t.sequence, t.batch, head) * i64{kSumColumns} +
-                           warpgroup * (kTileM * kSumColumns / 2),
-                       nullptr};
-          if constexpr (cfg::kDeterministic) sums.turns = turns_of(args, t.sequence, t.batch, head, 0) + warpgroup;
-          walk_head(call, t, seen, sums, dk, dv);
+        const int count = heads_at_once(group);
+        for (int first = t.head * group; first < (t.head + 1) * group; first += count) {
+          call.enter(t.sequence, t.batch, first);
+          walk_heads(call, t, seen, heads_from(t, first, count), dk, dv);
           if constexpr (cfg::kDalibi) store_of_slope(call, t);
         }
         if (leader()) mbarrier_arrive(shared.keys_empty());

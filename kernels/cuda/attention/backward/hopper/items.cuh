@@ -7,8 +7,11 @@
 //
 // Ordered additions (kDeterministic): blocks of a head add to a tile of dq in the order of their items, so each waits for
 // items that were drawn before its own. Blocks go key by key over the section's heads, masked or not: when the next block
-// of a head is drawn, the one before is tiles ahead. They walk their tiles from the last to the first, as every block behind
-// a causal mask sees the last.
+// of a head is drawn, the one before is tiles ahead.
+//
+// Behind a causal mask, and with ordered additions, blocks walk their tiles from the last, which every block sees, to the
+// first: blocks that begin together are at the same tile, however many they see, and L2 holds it for all of them. A tile of
+// grouped heads is that of every head of the group before the next tile comes, for the same reason.
 #pragma once
 
 #include "../window.cuh"
@@ -16,7 +19,23 @@
 
 namespace ts {
 
-constexpr int kTileStep = cfg::kDeterministic ? -1 : 1;  // from a tile to the next
+constexpr int kTileStep = cfg::kDeterministic || cfg::kMaskRight ? -1 : 1;  // from a tile to the next
+
+// Heads of a group that are walked together. The gradient of slopes is summed head by head.
+TS_DEVICE int heads_at_once(int group) {
+  return cfg::kDalibi ? 1 : group;
+}
+
+// A tile of one of the heads that are walked together.
+struct Step {
+  int tile, head;
+
+  TS_DEVICE void advance(int heads) {
+    if (++head < heads) return;
+    head = 0;
+    tile += kTileStep;
+  }
+};
 
 struct Item {
   int key;   // first key

@@ -37,18 +37,18 @@ struct Producer {
 
   TS_DEVICE void load_item(const Item& t, int group) {
     const int batch = cfg::kGroupMode ? 0 : t.batch;
+    const int heads = heads_at_once(group);
     bool first = true;
-    for (int h = 0; h < group; ++h) {
-      const int head = t.head * group + h;
-      int tile = t.first_tile();
-      for (int left = t.tile_count(); left > 0; --left, tile += kTileStep) {
+    for (int first_head = t.head * group; first_head < (t.head + 1) * group; first_head += heads) {
+      Step step = {t.first_tile(), 0};
+      for (int left = t.tile_count() * heads; left > 0; --left, step.advance(heads)) {
         if (first) {
           mbarrier_wait(shared.keys_empty(), resident.phase ^ 1);
           mbarrier_expect(shared.keys_full(), kKeyBytes);
           load_rows(shared.keys(), &maps.k, shared.keys_full(), kColumnsQk, kKeys, t.key + t.sequence.offset_k, t.head,
                     batch);
         }
-        load_queries(t, tile, head);
+        load_queries(t, step.tile, first_head + step.head);
         if (first) {
           mbarrier_expect(shared.values_full(), kValueBytes);
           load_rows(shared.values(), &maps.v, shared.values_full(), kColumnsV, kKeys, t.key + t.sequence.offset_k,
@@ -56,7 +56,7 @@ struct Producer {
           resident.advance();
           first = false;
         }
-        load_dout(t, tile, head);
+        load_dout(t, step.tile, first_head + step.head);
         stage.advance();
       }
     }

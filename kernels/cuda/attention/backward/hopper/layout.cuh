@@ -17,7 +17,6 @@
 
 namespace ts {
 
-constexpr Element kElement = cfg::kBf16 ? Element::bf16 : Element::f16;
 constexpr int kKeys = 128;  // of a block, 64 for each warpgroup
 constexpr int kWarpgroups = 2;
 constexpr int kTileM = cfg::kTileM;  // queries of a tile

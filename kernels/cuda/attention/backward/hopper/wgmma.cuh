@@ -6,6 +6,8 @@
 
 namespace ts {
 
+constexpr Element kElement = cfg::kBf16 ? Element::bf16 : Element::f16;
+
 // d (64 x N) += A, K-major, times B, N-major; both from shared memory.
 #define TS_WGMMA_N_MAJOR(N, COUNT, ELEMENT, I0, I1, I2)                                                               \
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #I2                                                                 \

@@ -1,17 +1,19 @@
 // The work items of kernels that compute each gradient by blocks of its own rows: a gradient of kRows rows of a head, which
 // walks the rows on the other side in steps of kStep.
 //
-// Gradients of keys come first: with grouped heads their items are the longest. Within a gradient those blocks come
-// first that the most rows on the other side see.
+// kPaired: items of dk and dv together, of half as many rows. Items that are the longest come first: of dq if there are such
+// pairs and heads are not grouped, else of keys. Each part goes section by section; a section is as many heads as the host
+// wants to share the L2 cache (section_heads, of keys). Within one those blocks come first that the most rows on the other side
+// see.
 #pragma once
 
 #include "../window.cuh"
 
 namespace ts {
 
-enum class Gradient { dk, dv, dq };
+enum class Gradient { dk, dv, dq, dk_dv };
 
-template <int kRows, int kStep>
+template <int kRows, int kStep, bool kPaired = false>
 struct ItemOfRows {
   Gradient gradient;
   int row;   // first row
@@ -24,26 +26,38 @@ struct ItemOfRows {
   // False when the block lies beyond its sequence's end.
   TS_DEVICE bool find(const TsCudaAttentionBackwardArgs& args, int index) {
     const int batches = static_cast<int>(args.batch);
-    const int of_keys = args.row_tiles * static_cast<int>(args.heads_kv) * batches;
-    gradient = index < of_keys ? Gradient::dk : index < 2 * of_keys ? Gradient::dv : Gradient::dq;
-    const bool is_dq = gradient == Gradient::dq;
-    index -= is_dq ? 2 * of_keys : gradient == Gradient::dv ? of_keys : 0;
-    const int blocks = is_dq ? ceil_div(static_cast<int>(args.seqlen_q), kRows) : args.row_tiles;
-    const int heads = static_cast<int>(is_dq ? args.heads_q : args.heads_kv);
-    // Behind a mask block by block over all heads, else head by head.
+    const int of_keys = 2 * args.row_tiles * static_cast<int>(args.heads_kv) * batches;  // items of both gradients
+    const bool keys_first = !kPaired || args.heads_q > args.heads_kv;
+    const int second_part = keys_first ? of_keys : args.work_items - of_keys;
+    const bool is_dq = (index >= second_part) == keys_first;
+    if (index >= second_part) index -= second_part;
+    gradient = is_dq ? Gradient::dq : kPaired ? Gradient::dk_dv : 2 * index < of_keys ? Gradient::dk : Gradient::dv;
+    if (gradient == Gradient::dv) index -= of_keys / 2;
+    const int rows = gradient == Gradient::dk_dv ? kRows / 2 : kRows;
+    const int blocks = is_dq ? ceil_div(static_cast<int>(args.seqlen_q), kRows) : args.row_tiles * (kPaired ? 2 : 1);
+    const int heads = static_cast<int>(is_dq ? args.heads_q : args.heads_kv), all_heads = heads * batches;
+    const int section_heads = args.section_heads * heads / static_cast<int>(args.heads_kv);
+    const int section = index / (section_heads * blocks), first_head = section * section_heads;
+    const int width = imin(section_heads, all_heads - first_head);
+    index -= section * section_heads * blocks;
+    // Behind a mask block by block over the section's heads, else head by head.
     const bool by_block = cfg::kMaskRight || cfg::kMaskLeft;
-    const int all_heads = heads * batches;
-    int block = by_block ? index / all_heads : index % blocks;
-    const int batch_head = by_block ? index % all_heads : index / blocks;
+    int block = by_block ? index / width : index % blocks;
+    const int batch_head = first_head + (by_block ? index % width : index / blocks);
     if (by_block && is_dq) block = blocks - 1 - block;
     batch = batch_head / heads;
     head = batch_head - batch * heads;
-    row = block * kRows;
+    row = block * rows;
     sequence.find(args, batch);
     window.start(args, sequence);
     if (row >= (is_dq ? sequence.length_q : sequence.length_k)) return false;
-    steps = is_dq ? window.key_tiles<kStep>(row, kRows) : window.query_tiles<kStep>(row, kRows);
+    steps = is_dq ? window.key_tiles<kStep>(row, kRows) : window.query_tiles<kStep>(row, rows);
     return true;
+  }
+  TS_DEVICE int step_count() const { return imax(0, steps.end - steps.begin); }
+  // Behind a causal mask gradients of keys begin with the last queries, which every block sees.
+  TS_DEVICE int step(int i) const {
+    return cfg::kMaskRight && gradient != Gradient::dq ? steps.end - 1 - i : steps.begin + i;
   }
 };
 

@@ -6,7 +6,7 @@
 
 namespace ts {
 
-using Item = ItemOfRows<kRows, kStep>;
+using Item = ItemOfRows<kRows, kStep, kPaired>;
 
 struct ItemRing {
   RingPlace<kItemSlots> place;

@@ -1,10 +1,12 @@
 // What the rows template is made of: sizes, the shared-memory map, barriers.
 //
-// An item computes one gradient of 128 rows, and streams the rows on the other side of the scores past them, 64 a step:
+// An item computes one gradient of 128 rows or two of 64, and streams the rows on the other side of the scores past them, 64 a
+// step:
 // clang-format off
 //   gradient  rows     resident: first, second   streamed: first, second    sums += weights * streamed
 //   dk        keys     k, v                      q, do                      dS^T * q
 //   dv        keys     k, -                      q, do                      P^T * do
+//   dk, dv    64 keys  k, v                      q, do                      dS^T * q, P^T * do
 //   dq        queries  q, do                     k, v                       dS * k
 // clang-format on
 // "First" operands have head_dim_qk columns and give scores, "second" ones head_dim_v and the products of do and v.
@@ -17,7 +19,8 @@
 //   words            [warp][512 bytes]                        the dropout stream of 16 pairs by 16
 //   barriers, then the ring of work items
 // clang-format on
-// An item of dv has no resident second operand: its place is the second stage of the streamed one.
+// An item of dv has no resident second operand: its place is the second stage of the streamed one. An item of dk and dv has
+// 64 rows of each: probabilities lie behind the first, and the second behind the second stage of the streamed one.
 #pragma once
 
 #include "../hopper/wgmma.cuh"
@@ -25,7 +28,6 @@
 
 namespace ts {
 
-constexpr Element kElement = cfg::kBf16 ? Element::bf16 : Element::f16;
 constexpr int kRows = 128;  // of an item, 64 for each warpgroup
 constexpr int kWarpgroups = 2;
 constexpr int kStep = 64;  // streamed rows
@@ -50,10 +52,14 @@ constexpr int kDeltaOffset = kLseOffset + kStages * kStatisticBytes;
 constexpr int kWordOffset = kDeltaOffset + kStages * kStatisticBytes;
 constexpr int kBarrierOffset = kWordOffset + (cfg::kDropout ? 8 * 512 : 0);
 constexpr int kItemSlots = 2;
-constexpr int kBarriers = 2 + 4 * kStages + 2 * kItemSlots;
+constexpr int kBarriers = 4 + 4 * kStages + 2 * kItemSlots;
 constexpr int kItemOffset = kBarrierOffset + kBarriers * 8;
 // 1024 bytes for aligning the base to the swizzle pattern.
 constexpr int kSharedBytes = round_up(kItemOffset + kItemSlots * 4, 16) + 1024;
+
+// Whether dk and dv of 64 keys are an item, one of them of each warpgroup: probabilities pass from one to the other.
+// Not with a soft cap, whose slope would have to pass too; and probabilities take two columns' room.
+constexpr bool kPaired = !cfg::kSoftCap && kFirstColumns >= 2;
 
 constexpr int kThreads = 128 * (kWarpgroups + 1);
 
@@ -63,7 +69,7 @@ static_assert(kSharedBytes <= 232448, "shared memory of sm_90: 227 KB a block");
 
 // Stages of the second streamed operand: as many as an item has room for.
 TS_DEVICE constexpr u32 second_stages(Gradient gradient) {
-  return gradient == Gradient::dv ? 2 : 1;
+  return gradient == Gradient::dv || gradient == Gradient::dk_dv ? 2 : 1;
 }
 
 struct Shared {
@@ -73,6 +79,11 @@ struct Shared {
   TS_DEVICE u32 resident_second() const { return base + kResidentFirst; }
   TS_DEVICE u32 first(u32 stage) const { return base + kFirstOffset + stage * kStreamedFirst; }
   TS_DEVICE u32 second(u32 stage) const { return stage == 0 ? base + kSecondOffset : resident_second(); }
+  // Of an item of dk and dv.
+  TS_DEVICE u32 paired_second() const { return resident_second() + kStreamedSecond; }
+  TS_DEVICE u32 probabilities() const { return base + kStreamedFirst; }
+  TS_DEVICE u32 probabilities_full() const { return barrier(2 + 4 * kStages + 2 * kItemSlots); }
+  TS_DEVICE u32 probabilities_empty() const { return barrier(3 + 4 * kStages + 2 * kItemSlots); }
   TS_DEVICE u32 lse(u32 stage) const { return base + kLseOffset + stage * kStatisticBytes; }
   TS_DEVICE u32 delta(u32 stage) const { return base + kDeltaOffset + stage * kStatisticBytes; }
   TS_DEVICE u32 words(int warp) const { return base + kWordOffset + warp * 512; }
@@ -100,6 +111,8 @@ struct Shared {
       mbarrier_init(item_full(s), 1);
       mbarrier_init(item_empty(s), 4 * kWarpgroups);
     }
+    mbarrier_init(probabilities_full(), 4);
+    mbarrier_init(probabilities_empty(), 4);
     fence_mbarrier_init();
   }
 };

@@ -26,13 +26,19 @@ struct Producer {
     const bool is_dq = t.gradient == Gradient::dq, has_second = t.gradient != Gradient::dv;
     const int row = t.row + (is_dq ? t.sequence.offset_q : t.sequence.offset_k);
     mbarrier_wait(shared.resident_empty(), resident.phase ^ 1);
+    resident.advance();
+    if (t.gradient == Gradient::dk_dv) {
+      mbarrier_expect(shared.resident_full(), kStreamedFirst + kStreamedSecond);
+      load_rows(shared.resident_first(), &maps.k, shared.resident_full(), kFirstColumns, kStep, row, t.head, batch);
+      load_rows(shared.paired_second(), &maps.v, shared.resident_full(), kSecondColumns, kStep, row, t.head, batch);
+      return;
+    }
     mbarrier_expect(shared.resident_full(), kResidentFirst + (has_second ? kResidentSecond : 0));
     load_rows(shared.resident_first(), is_dq ? &maps.q : &maps.k, shared.resident_full(), kFirstColumns, kRows, row,
               t.head, batch);
     if (has_second)
       load_rows(shared.resident_second(), is_dq ? &maps.dout : &maps.v, shared.resident_full(), kSecondColumns, kRows,
                 row, t.head, batch);
-    resident.advance();
   }
 
   // A step of the streamed operands; with queries their statistics.
@@ -63,12 +69,10 @@ struct Producer {
     const int batch = cfg::kGroupMode ? 0 : t.batch, group = static_cast<int>(args.heads_q / args.heads_kv);
     load_resident(t, batch);
     first.index = second.index = 0;
-    if (t.gradient == Gradient::dq) {
-      for (int step = t.steps.begin; step < t.steps.end; ++step) load_step(t, step, t.head / group, batch);
-    } else {
-      for (int h = 0; h < group; ++h)
-        for (int step = t.steps.begin; step < t.steps.end; ++step) load_step(t, step, t.head * group + h, batch);
-    }
+    const bool is_dq = t.gradient == Gradient::dq;
+    const int first_head = is_dq ? t.head / group : t.head * group, heads = is_dq ? 1 : group;
+    for (int h = 0; h < heads; ++h)
+      for (int i = 0; i < t.step_count(); ++i) load_step(t, t.step(i), first_head + h, batch);
   }
 
   TS_DEVICE void run() {

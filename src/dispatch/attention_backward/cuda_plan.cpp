@@ -48,14 +48,15 @@ bool sums_dbias(const AttentionBackwardProblem& p, const TsStrides& s) {
 }
 
 /// Heads of keys that are walked together: those whose queries, do and sums of dq fill about two thirds of the L2
-/// cache, where every block of keys finds them. A third more or fewer, so that sections are alike: behind a mask a
-/// small last section keeps few blocks busy (docs/log/2026-11-cuda-backward.md). `most`: no more than these.
+/// cache, where every block of keys finds them; without sums a third, which measures better. A third more or fewer, so
+/// that sections are alike: behind a mask a small last section keeps few blocks busy
+/// (docs/log/2026-11-cuda-backward.md). `most`: no more than these.
 std::int64_t section_of(const AttentionBackwardProblem& p, int sum_columns, long l2_bytes, std::int64_t most) {
   const std::int64_t row_bytes = (p.head_dim_qk + p.head_dim_v) * input_bytes(p.data_type) + 4 * sum_columns;
   const std::int64_t head_bytes = std::max<std::int64_t>(1, p.heads_q / p.heads_kv * p.seqlen_q * row_bytes);
   const std::int64_t heads = std::max<std::int64_t>(1, p.batch * p.heads_kv);
-  const std::int64_t fit =
-      std::clamp<std::int64_t>(2 * l2_bytes / 3 / head_bytes, 1, std::clamp<std::int64_t>(most, 1, heads));
+  const std::int64_t fit = std::clamp<std::int64_t>((sum_columns > 0 ? 2 : 1) * l2_bytes / 3 / head_bytes, 1,
+                                                    std::clamp<std::int64_t>(most, 1, heads));
   const auto missing = [&](std::int64_t width) {
     return blocks_of(heads, width) * width - heads;
   };  // in the last section

@@ -5,7 +5,7 @@
 // other's products.
 #pragma once
 
-#include "../warpgroup.cuh"
+#include "../scores.cuh"
 #include "items.cuh"
 #include "writer.cuh"
 
@@ -51,7 +51,31 @@ struct Consumer {
     TS_DEVICE const Range& of(int warpgroup) const { return warpgroup == 0 ? first : second; }
   };
 
+  // Statistics of a tile: those of columns 8j, 8j + 1 from the thread's first.
+  struct Columns {
+    u32 address;
+    TS_DEVICE float2 operator()(int j) const { return load_pair(address + 32 * j); }
+  };
+
   TS_DEVICE bool leader() const { return threadIdx.x % 128 == 0; }
+  // Rows from `begin` on become zeros: beyond a packed sequence's end lie its neighbour's, and 0 * NaN is NaN. Each
+  // warpgroup does it for itself, and waits for nobody else.
+  TS_DEVICE static void zero_rows(u32 address, int columns, int rows, int begin) {
+    const int thread = threadIdx.x % 128;
+    const int chunks = (rows - begin) * 8;  // of 16 bytes
+    for (int c = 0; c < columns; ++c) {
+      for (int i = thread; i < chunks; i += 128)
+        asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(address + (c * rows + begin) * 128 + i * 16),
+                     "r"(0)
+                     : "memory");
+    }
+  }
+
+  TS_DEVICE void end_zeros() const {
+    fence_proxy_async();
+    named_barrier_sync(4 + warpgroup, 128);
+  }
+
   // dS^T of the warpgroup, packed as an A operand, to [query][key].
   TS_DEVICE void store_ds(const u32 (&packed)[kPairs / 2]) const {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
@@ -63,6 +87,11 @@ struct Consumer {
       store_transposed(to + i * 2048, packed[4 * i], packed[4 * i + 1], packed[4 * i + 2], packed[4 * i + 3]);
   }
 
+  TS_DEVICE static void arrive_by_warps(u32 barrier) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(barrier);
+  }
+
   // S^T = K Q^T of a tile, begun.
   TS_DEVICE void begin_scores(const Item& t, int tile, float (&s)[kPairs]) const {
     const u32 queries = shared.queries(stage.index);
@@ -71,17 +100,44 @@ struct Consumer {
       const int rows = t.sequence.length_q - tile * kTileM;
       if (rows < kTileM) {
         mbarrier_wait(shared.dout_full(stage.index), stage.phase);
-        zero_rows<128>(queries, kColumnsQk, kTileM, rows);
-        zero_rows<128>(shared.dout(stage.index), kColumnsV, kTileM, rows);
-        end_zeros<128>(4 + warpgroup);
+        zero_rows(queries, kColumnsQk, kTileM, rows);
+        zero_rows(shared.dout(stage.index), kColumnsV, kTileM, rows);
+        end_zeros();
       }
     }
-    begin_product<kStepsQk, kKeys, kTileM>(s, shared.keys() + warpgroup * 64 * 128, queries);
+    const u64 k_rows = descriptor_k_major(uniform(shared.keys() + warpgroup * 64 * 128));
+    const u64 q_rows = descriptor_k_major(uniform(queries));
+    pin(s);
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < kStepsQk; ++i)
+      Wgmma<kTileM, kElement>::ss(s, k_rows + i / 4 * (kKeys * 8) + i % 4 * 2, q_rows + i / 4 * (kTileM * 8) + i % 4 * 2,
+                                  i > 0);
+    wgmma_commit();
   }
   // dP^T = V dO^T.
   TS_DEVICE void begin_gradients(float (&dp)[kPairs]) const {
+    const u64 v_rows = descriptor_k_major(uniform(shared.values() + warpgroup * 64 * 128));
+    const u64 dout_rows = descriptor_k_major(uniform(shared.dout(stage.index)));
     mbarrier_wait(shared.dout_full(stage.index), stage.phase);
-    begin_product<kStepsV, kKeys, kTileM>(dp, shared.values() + warpgroup * 64 * 128, shared.dout(stage.index));
+    pin(dp);
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < kStepsV; ++i)
+      Wgmma<kTileM, kElement>::ss(dp, v_rows + i / 4 * (kKeys * 8) + i % 4 * 2,
+                                  dout_rows + i / 4 * (kTileM * 8) + i % 4 * 2, i > 0);
+    wgmma_commit();
+  }
+  // sums (64 x kWidth) += weights (64 x kTileM) times the rows of a tile.
+  template <int kWidth>
+  TS_DEVICE static void add_product(float (&sums)[kWidth / 2], const u32 (&weights)[kPairs / 2], u64 columns) {
+    pin(sums);
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < kTileM / 16; ++i)
+      Wgmma<kWidth, kElement>::rs(sums, weights[4 * i], weights[4 * i + 1], weights[4 * i + 2], weights[4 * i + 3],
+                                  columns + i * 128, 1);
+    wgmma_commit();
   }
   // The warpgroup's share of dq, 64 x kShareColumns, from 16 * kSteps keys from first_step * 16 on.
   template <int kSteps>
@@ -176,13 +232,15 @@ struct Consumer {
   };
   // Waits for both, and has the probabilities.
   TS_DEVICE void end_scores(Call& call, const Item& t, int number, Tile& x) {
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
     const int key = t.key + warpgroup * 64;
-    x.place = first_pair(key, number * kTileM);
+    x.place = {key + 16 * warp + (lane >> 2), number * kTileM + 2 * (lane & 3)};
     x.masked = !t.window.is_whole(number * kTileM, kTileM, key, 64);
     if constexpr (cfg::kDropout) TilePairs::draw(call, x.place, shared.words(threadIdx.x / 32 - 4), x.state);
     wgmma_wait<1>();
     pin(x.s);
-    TilePairs::probabilities(call, t.window, x.place, x.masked, of_columns(shared.lse(stage.index)), x.s, x.state);
+    TilePairs::probabilities(call, t.window, x.place, x.masked, Columns{shared.lse(stage.index) + 8 * (lane & 3)}, x.s,
+                             x.state);
     wgmma_wait<0>();
     pin(x.dp);
   }
@@ -193,21 +251,24 @@ struct Consumer {
     const int tile = step.tile;
     Step next = step;
     next.advance(heads.count);
+    const int lane = threadIdx.x & 31;
     u32 p[kPairs / 2];
     TilePairs::pack_kept(x.s, x.state, p);
-    TilePairs::gradients(call, t.window, x.place, x.masked, of_columns(shared.delta(stage.index)), x.s, x.state, x.dp);
+    TilePairs::gradients(call, t.window, x.place, x.masked, Columns{shared.delta(stage.index) + 8 * (lane & 3)}, x.s, x.state,
+                         x.dp);
     u32 ds[kPairs / 2];
     TilePairs::pack_all(x.dp, ds);
     store_ds(ds);
     const u32 at = stage.index;
-    const u64 dout_columns = columns_of<kTileM>(shared.dout(at)), q_columns = columns_of<kTileM>(shared.queries(at));
+    const u64 dout_columns = descriptor_n_major(uniform(shared.dout(at)), kTileM * 128);
+    const u64 q_columns = descriptor_n_major(uniform(shared.queries(at)), kTileM * 128);
     float dq[kShareRegisters];
     if constexpr (kTakesTurns) {
       fence_proxy_async();
       arrive_by_warps(shared.ds_full(ds_buffer.index));
       begin_turn();
-      begin_sums<kWidthV, kTileM>(dv, p, dout_columns);
-      begin_sums<kWidthQk, kTileM>(dk, ds, q_columns);
+      add_product<kWidthV>(dv, p, dout_columns);
+      add_product<kWidthQk>(dk, ds, q_columns);
       if constexpr (kKeepsPairs) {
         wgmma_wait<1>();
         pin(dv);
@@ -235,7 +296,7 @@ struct Consumer {
         give_turn();
       }
     } else {
-      begin_sums<kWidthV, kTileM>(dv, p, dout_columns);
+      add_product<kWidthV>(dv, p, dout_columns);
       fence_proxy_async();
       named_barrier_sync(1, 128 * kWarpgroups);
       begin_dq(dq, seen, tile);
@@ -243,7 +304,7 @@ struct Consumer {
       wgmma_wait<1>();
       pin(dv);
       if (leader()) mbarrier_arrive(shared.dout_empty(at));
-      begin_sums<kWidthQk, kTileM>(dk, ds, q_columns);
+      add_product<kWidthQk>(dk, ds, q_columns);
       wgmma_wait<1>();
       pin(dq);
     }
@@ -325,6 +386,34 @@ struct Consumer {
     }
   }
 
+  TS_DEVICE void store(const Item& t, const float (&dk)[kWidthQk / 2], const float (&dv)[kWidthV / 2],
+                       float keep_scale) const {
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int key = t.key + warpgroup * 64 + 16 * warp + (lane >> 2) + 8 * r;
+      char *to_k = nullptr, *to_v = nullptr;
+      if (key < t.sequence.length_k) {
+        to_k = reinterpret_cast<char*>(row_of(static_cast<unsigned short*>(args.grad.dk), args.grad.dk_strides, t.batch,
+                                              t.head, key, t.sequence.offset_k));
+        to_v = reinterpret_cast<char*>(row_of(static_cast<unsigned short*>(args.grad.dv), args.grad.dv_strides, t.batch,
+                                              t.head, key, t.sequence.offset_k));
+      }
+      store_row<cfg::kBf16>(to_k, dk, r, args.scale, cfg::kHeadDimQk);
+      store_row<cfg::kBf16>(to_v, dv, r, keep_scale, cfg::kHeadDimV);
+    }
+  }
+
+  // The warp's part of the gradient by the head's slope.
+  TS_DEVICE void store_of_slope(Call& call, const Item& t) const {
+    float sum = call.of_slope;
+    call.of_slope = 0.0f;
+#pragma unroll
+    for (int i = 16; i > 0; i /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, i);
+    if (threadIdx.x % 32 == 0)
+      dalibi_parts_of(args, t.batch, call.head)[t.key / kKeys * 8 + threadIdx.x / 32 - 4] = sum;
+  }
+
   TS_DEVICE void run() {
     const int group = static_cast<int>(args.heads_q / args.heads_kv);
     ItemRing ring;
@@ -333,7 +422,6 @@ struct Consumer {
     for (int index = ring.pop(shared); index >= 0; index = ring.pop(shared)) {
       Item t;
       t.find(args, index);
-      const int own = t.key + 64 * warpgroup;
       float dk[kWidthQk / 2], dv[kWidthV / 2];
 #pragma unroll
       for (int i = 0; i < kWidthQk / 2; ++i) dk[i] = 0.0f;
@@ -346,8 +434,8 @@ struct Consumer {
         if constexpr (cfg::kGroupMode) {
           const int rows = t.sequence.length_k - t.key;
           if (rows < kKeys) {
-            zero_rows<128>(shared.keys(), kColumnsQk, kKeys, rows);
-            end_zeros<128>(4 + warpgroup);
+            zero_rows(shared.keys(), kColumnsQk, kKeys, rows);
+            end_zeros();
           }
         }
         Seen seen;
@@ -356,20 +444,16 @@ struct Consumer {
         for (int first = t.head * group; first < (t.head + 1) * group; first += count) {
           call.enter(t.sequence, t.batch, first);
           walk_heads(call, t, seen, heads_from(t, first, count), dk, dv);
-          if constexpr (cfg::kDalibi) store_of_slope(call, own + threadIdx.x / 32 % 4 * 16);
+          if constexpr (cfg::kDalibi) store_of_slope(call, t);
         }
         if (leader()) mbarrier_arrive(shared.keys_empty());
       } else if constexpr (cfg::kDalibi) {
         for (int h = 0; h < group; ++h) {
-          call.batch = t.batch;
           call.head = t.head * group + h;
-          store_of_slope(call, own + threadIdx.x / 32 % 4 * 16);
+          store_of_slope(call, t);
         }
       }
-      store_rows<kWidthQk>(dk, args.grad.dk, args.grad.dk_strides, t.batch, t.head, own, t.sequence.length_k, t.sequence.offset_k,
-                           args.scale, cfg::kHeadDimQk);
-      store_rows<kWidthV>(dv, args.grad.dv, args.grad.dv_strides, t.batch, t.head, own, t.sequence.length_k, t.sequence.offset_k,
-                          call.keep_scale, cfg::kHeadDimV);
+      store(t, dk, dv, call.keep_scale);
     }
     end_writer();
   }

@@ -9,9 +9,9 @@
 // items that were drawn before its own. Blocks go key by key over the section's heads, masked or not: when the next block
 // of a head is drawn, the one before is tiles ahead.
 //
-// Behind a causal mask, and with ordered additions, blocks walk their tiles from the last, which every block sees, to the
-// first: blocks that begin together are at the same tile, however many they see, and L2 holds it for all of them. A tile of
-// grouped heads is that of every head of the group before the next tile comes, for the same reason.
+// With ordered additions, and of tiles of 64 behind a causal mask, blocks walk their tiles from the last, which every block
+// sees, to the first: blocks that begin together are at the same tile, however many they see, and L2 holds it for all of them.
+// A tile of grouped heads is then that of every head of the group before the next tile comes, for the same reason.
 #pragma once
 
 #include "../window.cuh"
@@ -19,11 +19,14 @@
 
 namespace ts {
 
-constexpr int kTileStep = cfg::kDeterministic || cfg::kMaskRight ? -1 : 1;  // from a tile to the next
+// Whether a tile is walked for every head of the group before the next tile comes. The gradient of slopes is summed head by
+// head; and where warpgroups take turns, finding the next step between two turns costs more than L2 gives back.
+constexpr bool kWalksHeads = !cfg::kDalibi && (cfg::kDeterministic || kTileM == 64);
+constexpr int kTileStep = cfg::kDeterministic || (cfg::kMaskRight && kTileM == 64) ? -1 : 1;  // from a tile to the next
 
-// Heads of a group that are walked together. The gradient of slopes is summed head by head.
+// Heads of a group that are walked together.
 TS_DEVICE int heads_at_once(int group) {
-  return cfg::kDalibi ? 1 : group;
+  return kWalksHeads ? group : 1;
 }
 
 // A tile of one of the heads that are walked together.

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,22 +83,34 @@ class GpuTrialDevice final : public TrialDevice {
                                     const MeasureOptions& options) override {
     const typename Gpu::Current current(device_);
     TS_TRY(current.status());
+    TS_TRY(make_room_for_timing(outputs));
     CallMemory memory = inputs_there();
-    std::vector<Buffer> buffers;
-    for (const OutputSpec& output : outputs) {
-      TS_ASSIGN(Buffer buffer, Buffer::allocate(device_, bytes_of(output)));
-      if (output.accumulates) TS_TRY(fill_bytes(device_, buffer.data(), 0, buffer.bytes(), stream_.handle()));
-      memory.add_output(output, buffer.data());
-      buffers.push_back(std::move(buffer));
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      Buffer& buffer = timed_outputs_[i];
+      if (outputs[i].accumulates) TS_TRY(fill_bytes(device_, buffer.data(), 0, buffer.bytes(), stream_.handle()));
+      memory.add_output(outputs[i], buffer.data());
     }
     const ReadyCall call = bind(memory, {.stream = stream_.handle()});
-    TS_ASSIGN(const typename Gpu::Timer timer, Gpu::Timer::create(device_));
-    return timer.measure(stream_.handle(), call, options);
+    return timer_->measure(stream_.handle(), call, options);
   }
 
  private:
   GpuTrialDevice(const Device& device, typename Gpu::Stream stream, std::span<const NamedInput> originals)
       : device_(device), stream_(std::move(stream)), originals_(originals.begin(), originals.end()) {}
+
+  /// Once for all timings: allocating and freeing takes as long as timing a small call.
+  [[nodiscard]] Status make_room_for_timing(std::span<const OutputSpec> outputs) {
+    if (timer_) return {};
+    std::vector<Buffer> buffers;
+    for (const OutputSpec& output : outputs) {
+      TS_ASSIGN(Buffer buffer, Buffer::allocate(device_, bytes_of(output)));
+      buffers.push_back(std::move(buffer));
+    }
+    TS_ASSIGN(typename Gpu::Timer timer, Gpu::Timer::create(device_));
+    timed_outputs_ = std::move(buffers);
+    timer_.emplace(std::move(timer));
+    return {};
+  }
 
   /// The inputs where they lie on the device.
   [[nodiscard]] CallMemory inputs_there() const {
@@ -110,6 +123,8 @@ class GpuTrialDevice final : public TrialDevice {
   typename Gpu::Stream stream_;
   std::vector<NamedInput> originals_;  ///< the inputs on the host
   std::map<std::string, Buffer> inputs_;
+  std::vector<Buffer> timed_outputs_;  ///< of the case, in its order
+  std::optional<typename Gpu::Timer> timer_;
 };
 
 }  // namespace tilesmith

@@ -37,7 +37,10 @@ Race::Race(std::size_t candidates, RaceOptions options) : options_(std::move(opt
 
 std::optional<RaceStep> Race::next() const {
   if (over_) return std::nullopt;
-  RaceStep step{.candidate = queue_[at_], .round = round_, .in_block = block_ >= 0};
+  if (suspect_) return RaceStep{.candidate = *suspect_, .verifies = true};
+  const std::size_t candidate = queue_[at_];
+  if (block_ >= 0 && !runners_[candidate].verified) return RaceStep{.candidate = candidate, .verifies = true};
+  RaceStep step{.candidate = candidate, .round = round_, .in_block = block_ >= 0};
   if (round_ == 0) {
     const double best = best_of_round();
     if (std::isfinite(best)) step.give_up_above = best * 2 * options_.cuts.front();
@@ -47,15 +50,16 @@ std::optional<RaceStep> Race::next() const {
 
 void Race::record(const RaceResult& result) {
   assert(!over_);
-  Runner& runner = runners_[queue_[at_]];
+  const RaceStep step = *next();
+  Runner& runner = runners_[step.candidate];
   ++steps_;
+  timings_ += step.verifies ? 0 : 1;
   spent_s_ += result.spent_s;
   if (!result.failure.empty()) {
     runner.failure = result.failure;
-    const std::size_t failed = queue_[at_];
-    std::erase(left_, failed);
-    // Its later turns are dropped; those before this place stay, so that at_ goes on behind them.
-    queue_.erase(std::remove(queue_.begin() + static_cast<std::ptrdiff_t>(at_), queue_.end(), failed), queue_.end());
+    drop(step.candidate);
+  } else if (step.verifies) {
+    runner.verified = true;
   } else {
     runner.round_seconds = runner.timed ? std::min(runner.round_seconds, result.seconds) : result.seconds;
     runner.least = runner.least == 0 ? result.seconds : std::min(runner.least, result.seconds);
@@ -63,15 +67,35 @@ void Race::record(const RaceResult& result) {
     if (block_ >= 0) runner.blocks[block_].push_back(result.seconds);
     ++at_;
   }
-  if (at_ < queue_.size()) return;
+  go_on();
+}
+
+void Race::drop(std::size_t candidate) {
+  std::erase(left_, candidate);
+  // Its later turns are dropped; those before this place stay, so that at_ goes on behind them.
+  const auto later = queue_.begin() + static_cast<std::ptrdiff_t>(at_);
+  queue_.erase(std::remove(later, queue_.end(), candidate), queue_.end());
+}
+
+void Race::go_on() {
+  suspect_.reset();
   if (left_.empty()) {
     over_ = true;
+    return;
+  }
+  if (at_ < queue_.size()) return;
+  if (block_ < 0 && !runners_[first_of_round()].verified) {
+    suspect_ = first_of_round();
     return;
   }
   if (block_ >= 0 || left_.size() == 1)
     plan_blocks();
   else
     plan_round();
+}
+
+std::size_t Race::first_of_round() const {
+  return *std::ranges::min_element(left_, {}, [&](std::size_t candidate) { return runners_[candidate].round_seconds; });
 }
 
 double Race::best_of_round() const {
@@ -187,7 +211,7 @@ const std::string& Race::failure(std::size_t candidate) const {
 std::size_t Race::most_steps() const {
   const std::size_t n = runners_.size();
   const std::size_t turns = static_cast<std::size_t>(options_.turns);
-  return n * (1 + 2 * options_.cuts.size()) + 2 * turns * (options_.finalists + 1) + 1;
+  return n * (2 + 2 * options_.cuts.size()) + 2 * turns * (options_.finalists + 1) + 1;
 }
 
 }  // namespace tilesmith

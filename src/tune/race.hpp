@@ -7,6 +7,9 @@
 // unless another was better in both blocks by more than the noise: two measurements that agree, so that a tie changes
 // nothing and tuning does not lose to what there was.
 //
+// A wrong kernel may be fast. So what others are compared with is verified first: the best of a round before it cuts
+// others off, a finalist before its first turn. Verifying takes longer than timing, and most drop out before.
+//
 // A race is a state machine without a clock of its own: next() says what to time, record() takes the result. Two copies
 // that are given the same results are in the same state, which is how a race survives the worker that runs it
 // (tuner.cpp).
@@ -31,9 +34,10 @@ struct RaceOptions {
   std::uint64_t seed = 1;    ///< of the order of turns
 };
 
-/// What is to be timed next.
+/// What is to be timed, or verified, next.
 struct RaceStep {
   std::size_t candidate = 0;
+  bool verifies = false;     ///< its result is to be judged; the other fields mean nothing
   int round = 0;             ///< 0: the first look; then one a cut; then the two blocks
   bool in_block = false;     ///< a turn of a block: its figures decide
   double give_up_above = 0;  ///< seconds of one call: slower cannot stay. 0: no bound
@@ -41,7 +45,8 @@ struct RaceStep {
   friend bool operator==(const RaceStep&, const RaceStep&) = default;
 };
 
-/// What a step's timing found: seconds of a call, and how long the timing took in all; or why there is none.
+/// What a step found: seconds of a call, and how long the timing took in all (of a step that verifies neither); or what
+/// is wrong.
 struct RaceResult {
   double seconds = 0;
   double spent_s = 0;
@@ -83,6 +88,8 @@ class Race {
   /// Why a candidate left because it failed; empty for others.
   [[nodiscard]] const std::string& failure(std::size_t candidate) const;
   [[nodiscard]] std::size_t steps() const { return steps_; }
+  /// Steps that timed.
+  [[nodiscard]] std::size_t timings() const { return timings_; }
   /// More steps than any race of so many candidates takes.
   [[nodiscard]] std::size_t most_steps() const;
 
@@ -91,24 +98,29 @@ class Race {
     double round_seconds = 0;  ///< in this round
     double least = 0;          ///< in any
     bool timed = false;
+    bool verified = false;
     std::string failure;
     std::vector<double> blocks[2];
   };
 
+  void drop(std::size_t candidate);
+  void go_on();
   void plan_round();
   void plan_blocks();
+  [[nodiscard]] std::size_t first_of_round() const;
   [[nodiscard]] double best_of_round() const;
   /// Candidates in an order that round and seed decide.
   void shuffle(std::vector<std::size_t>& order, std::uint64_t salt) const;
 
   RaceOptions options_;
   std::vector<Runner> runners_;
-  std::vector<std::size_t> left_;   ///< candidates that are still in the race
-  std::vector<std::size_t> queue_;  ///< of this round, by turn
-  std::size_t at_ = 0;              ///< in the queue
+  std::vector<std::size_t> left_;       ///< candidates that are still in the race
+  std::vector<std::size_t> queue_;      ///< of this round, by turn
+  std::size_t at_ = 0;                  ///< in the queue
+  std::optional<std::size_t> suspect_;  ///< the first of a round that is over, unless it is verified
   int round_ = 0;
   int block_ = -1;
-  std::size_t steps_ = 0;
+  std::size_t steps_ = 0, timings_ = 0;
   double spent_s_ = 0;
   bool over_ = false;
 };

@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <ctime>
-#include <limits>
+#include <future>
 #include <map>
 #include <optional>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "base/json.hpp"
 #include "choose/determinism.hpp"
@@ -40,50 +41,72 @@ RaceResult unpack(const std::string& payload) {
   return {.seconds = in["seconds"], .spent_s = in["spent"], .failure = in["failure"]};
 }
 
-/// Runs the steps of a race in a worker. A look that others are compared with is verified, since a wrong kernel may be
-/// fast, and so is whatever comes to the blocks: comparing with the reference takes longer than timing, and most
-/// candidates drop out before.
+/// The reference of a problem's race. A GPU's is made in the worker, beside the first looks, which need no processor;
+/// kernels on the CPU would share it, and the memory of the inputs. One that takes long is made before as well, since
+/// the limit of a step's time is not for it.
+template <class Op>
+class RaceReference {
+ public:
+  RaceReference(const Case<Op>& problem_case, DeviceKind device) : case_(problem_case), device_(device) {}
+
+  /// In the process that forks workers. Errors: those of Case::reference.
+  [[nodiscard]] Status before_the_race() {
+    constexpr double kFewFlops = 1e11;  // at most half a minute of one slow processor
+    if (is_gpu(device_) && case_.flops() <= kFewFlops) return {};
+    TS_ASSIGN(made_, case_.reference());
+    return {};
+  }
+  /// In the worker.
+  void begin() {
+    if (made_ != nullptr || making_.valid()) return;
+    // One processor is left to the thread that launches.
+    const unsigned threads = std::max(2u, std::thread::hardware_concurrency()) - 1;
+    making_ = std::async(std::launch::async, [this, threads] { return case_.reference(threads); });
+  }
+  [[nodiscard]] Result<const Reference*> get() {
+    if (made_ == nullptr) {
+      TS_ASSIGN(made_, making_.get());
+    }
+    return made_.get();
+  }
+
+ private:
+  const Case<Op>& case_;
+  DeviceKind device_;
+  std::unique_ptr<const Reference> made_;
+  std::future<Result<std::unique_ptr<const Reference>>> making_;
+};
+
+/// Runs the steps of a race in a worker.
 template <class Op>
 class Runner {
  public:
-  Runner(const TuneOptions& options, Case<Op>& problem_case, const Reference& reference,
+  Runner(const TuneOptions& options, Case<Op>& problem_case, RaceReference<Op>& reference,
          const std::vector<Candidate>& candidates)
-      : device_(options.device, options.threads),
-        reference_(reference),
-        runner_(device_, problem_case, candidates),
-        verified_(candidates.size()) {}
+      : device_(options.device, options.threads), reference_(reference), runner_(device_, problem_case, candidates) {}
 
   RaceResult run(const RaceStep& step) {
+    reference_.begin();
+    if (step.verifies) {
+      const Status status = verify(step.candidate);
+      return {.failure = status ? std::string() : status.error().text()};
+    }
     const auto begin = std::chrono::steady_clock::now();
-    const auto timed = time(step);
+    const auto timed = runner_.time(step.candidate, window_of(step.round, step.give_up_above));
     const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (!timed) return {.seconds = 0, .spent_s = spent, .failure = timed.error().text()};
     return {.seconds = *timed, .spent_s = spent};
   }
 
  private:
-  Result<double> time(const RaceStep& step) {
-    if (step.in_block) TS_TRY(verify(step.candidate));
-    TS_ASSIGN(const double seconds, runner_.time(step.candidate, window_of(step.round, step.give_up_above)));
-    if (seconds < best_) {
-      TS_TRY(verify(step.candidate));
-      best_ = seconds;
-    }
-    return seconds;
-  }
-
   Status verify(std::size_t candidate) {
-    if (verified_[candidate]) return {};
-    TS_TRY(runner_.verify(candidate, reference_));
-    verified_[candidate] = true;
-    return {};
+    TS_ASSIGN(const Reference* const reference, reference_.get());
+    return runner_.verify(candidate, *reference);
   }
 
   WorkerDevice device_;
-  const Reference& reference_;
+  RaceReference<Op>& reference_;
   CandidateRunner<Op> runner_;
-  std::vector<bool> verified_;
-  double best_ = std::numeric_limits<double>::infinity();  ///< seconds of a verified candidate
 };
 
 /// A problem with the candidates that race; the incumbent is one of them.
@@ -189,11 +212,12 @@ class Tuner {
       skip(contest.problem, problem_case.error());
       return {};
     }
-    TS_ASSIGN(const std::unique_ptr<const Reference> reference, problem_case->reference());
+    RaceReference<Op> reference(*problem_case, options_.device.kind);
+    TS_TRY(reference.before_the_race());
     const auto begin = std::chrono::steady_clock::now();
     Race race(contest.candidates.size(),
               {.incumbent = contest.incumbent, .budget_s = options_.budget_s, .seed = options_.seed});
-    Runner<Op> runner(options_, *problem_case, *reference, contest.candidates);
+    Runner<Op> runner(options_, *problem_case, reference, contest.candidates);
     // The worker has a copy of the race and of the runner, and takes the same steps as the race here, which learns
     // their results from it. A worker that dies is followed by one that begins with this process's state.
     const auto step_result = [&](const RaceStep& step) {
@@ -227,7 +251,7 @@ class Tuner {
                         .before = recipe_name(contest.candidates[contest.incumbent].recipe),
                         .chosen = {},
                         .candidates = contest.candidates.size(),
-                        .timings = race.steps(),
+                        .timings = race.timings(),
                         .seconds = seconds};
     for (std::size_t i = 0; i < contest.candidates.size(); ++i) {
       const Recipe& recipe = contest.candidates[i].recipe;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <set>
 
 #include "thorough.hpp"
 
@@ -14,14 +15,20 @@ namespace {
 
 /// A device whose calls take known times, times noise, on a machine whose speed drifts.
 struct SimulatedDevice {
-  std::vector<double> seconds;  ///< of each candidate; infinity: it fails
-  double noise = 0.01;          ///< standard deviation of a sample's logarithm
-  double drift = 0;             ///< by so much the machine slows down with each step
+  std::vector<double> seconds;    ///< of each candidate; infinity: it fails
+  std::set<std::size_t> wrong{};  ///< candidates whose results are
+  double noise = 0.01;            ///< standard deviation of a sample's logarithm
+  double drift = 0;               ///< by so much the machine slows down with each step
   std::mt19937_64 random{7};
   int steps = 0;
+  std::multiset<std::size_t> verified{};
 
-  RaceResult time(const RaceStep& step) {
+  RaceResult take(const RaceStep& step) {
     ++steps;
+    if (step.verifies) {
+      verified.insert(step.candidate);
+      return {.failure = wrong.contains(step.candidate) ? "it is wrong" : ""};
+    }
     if (!std::isfinite(seconds[step.candidate])) return {.seconds = 0, .spent_s = 0.001, .failure = "it fails"};
     const double factor = std::exp(std::normal_distribution(0.0, noise)(random)) * (1 + drift * steps);
     return {.seconds = seconds[step.candidate] * factor, .spent_s = 0.001};
@@ -30,7 +37,7 @@ struct SimulatedDevice {
 
 Race raced(SimulatedDevice& device, RaceOptions options) {
   Race race(device.seconds.size(), options);
-  while (const auto step = race.next()) race.record(device.time(*step));
+  while (const auto step = race.next()) race.record(device.take(*step));
   return race;
 }
 
@@ -86,12 +93,31 @@ TEST(Race, FailuresLeaveTheRaceAndAFailedIncumbentIsReplaced) {
   EXPECT_EQ(raced(alone, {.incumbent = 0}).winner(), 0u);
 }
 
+TEST(Race, AWrongCandidateNeitherWinsNorCutsOthersOff) {
+  SimulatedDevice device{.seconds = {1.0, 0.01, 0.7, 0.02, 0.75, 1.3}, .wrong = {1, 3}};
+  const Race race = raced(device, {.incumbent = 0});
+  EXPECT_EQ(race.winner(), 2u);
+  EXPECT_EQ(race.failure(1), "it is wrong");
+  EXPECT_EQ(race.failure(3), "it is wrong");
+  EXPECT_EQ(race.failure(4), "");
+  EXPECT_TRUE(device.verified.contains(4)) << "a finalist";
+  EXPECT_FALSE(device.verified.contains(5)) << "it dropped out before";
+  EXPECT_EQ(race.timings() + device.verified.size(), race.steps());
+
+  SimulatedDevice incumbent{.seconds = {1.0, 1.05, 1.2}, .wrong = {0}};
+  EXPECT_EQ(raced(incumbent, {.incumbent = 0}).winner(), 1u);
+  SimulatedDevice alone{.seconds = {1.0}, .wrong = {0}};
+  EXPECT_FALSE(raced(alone, {.incumbent = 0}).winner());
+  SimulatedDevice all{.seconds = {1.0, 2.0, 3.0}, .wrong = {0, 1, 2}};
+  EXPECT_FALSE(raced(all, {.incumbent = 1}).winner());
+}
+
 TEST(Race, ACandidateThatFailsInAFinalBlockDoesNotWin) {
   SimulatedDevice device{.seconds = {1.0, 0.5}, .noise = 0};
   Race race(2, {.incumbent = 0});
   while (const auto step = race.next())
     race.record(step->in_block && step->candidate == 1 && race.steps() > 6 ? RaceResult{.failure = "a crash"}
-                                                                           : device.time(*step));
+                                                                           : device.take(*step));
   EXPECT_EQ(race.winner(), 0u);
 }
 
@@ -108,7 +134,7 @@ TEST(Race, CopiesThatAreGivenTheSameResultsAgree) {
   Race other = one;
   while (const auto step = one.next()) {
     EXPECT_EQ(other.next(), step);
-    const RaceResult result = device.time(*step);
+    const RaceResult result = device.take(*step);
     one.record(result);
     other.record(result);
   }
@@ -131,13 +157,19 @@ TEST(Race, NeverLosesToTheIncumbent) {
       if (random() % 20 == 0) seconds = std::ceil(seconds * 1e6) * 1e-6;  // stairs: exact ties
       if (random() % 30 == 0) seconds = std::numeric_limits<double>::infinity();
     }
+    for (std::size_t candidate = 0; candidate < device.seconds.size(); ++candidate)
+      if (random() % 15 == 0) device.wrong.insert(candidate);
     const std::size_t incumbent = random() % device.seconds.size();
     const Race race = raced(device, {.incumbent = incumbent, .seed = random()});
     ASSERT_LE(race.steps(), race.most_steps());
+    for (std::size_t candidate = 0; candidate < device.seconds.size(); ++candidate)
+      ASSERT_LE(device.verified.count(candidate), 1u);
     const auto winner = race.winner();
+    for (const std::size_t wrong : device.wrong) device.seconds[wrong] = std::numeric_limits<double>::infinity();
     const double best = *std::ranges::min_element(device.seconds);
     ASSERT_EQ(winner.has_value(), std::isfinite(best));
     if (!winner) continue;
+    ASSERT_TRUE(device.verified.contains(*winner));
     worse += device.seconds[*winner] > device.seconds[incumbent];
     regrets += device.noise < 0.01 && device.seconds[*winner] > 1.05 * best;
   }

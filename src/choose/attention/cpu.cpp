@@ -7,6 +7,7 @@
 #include "choose/attention/batch_invariant.hpp"
 #include "choose/attention/cpu_model.hpp"
 #include "choose/cpu_level.hpp"
+#include "choose/cpu_threads.hpp"
 #include "instances/attention/cpu.hpp"
 #include "problem/attention/problem.hpp"
 #include "vocabulary/names/native.hpp"
@@ -67,7 +68,7 @@ void predict_and_sort(std::vector<Candidate>& candidates, const CpuFacts& facts,
   const auto predict = [&](const AttentionProblem& of, int threads) {
     for (Candidate& candidate : candidates) {
       const KernelConfig& config = candidate.recipe.main();
-      candidate.predicted_seconds = predicted_seconds(of, config, *facts.level(config.arch), threads);
+      candidate.predicted_seconds = seconds_of_call(of, config, *facts.level(config.arch), threads);
     }
   };
   if (!problem.batch_invariant) {

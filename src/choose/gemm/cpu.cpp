@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "choose/cpu_level.hpp"
+#include "choose/cpu_threads.hpp"
 #include "choose/gemm/cpu_model.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "problem/gemm/problem.hpp"
@@ -83,7 +84,8 @@ Status walk_space(const CpuFacts& facts, const GemmProblem& problem, const GemmS
         refuse(config, spec, rule, "", "");
       else if (panels && !reads_panels_of(config, *panels))
         refuse(config, spec, rule, "reads_packed_panels", "the problem's B is packed for other kernels");
-      else if (config.algorithm.split_k && splits_for(call, config, spec, facts.threads) == 1)
+      else if (config.algorithm.split_k &&
+               splits_for(call, config, spec, threads_worth(call, config, spec, facts.threads)) == 1)
         refuse(config, spec, rule, "blocks_share_tiles", "every thread has work without parts of k");
       else if (const std::string why = obstacle(config, problem); !why.empty())
         refuse(config, spec, rule, "suits_shape", why);
@@ -101,7 +103,7 @@ Result<std::vector<Candidate>> candidates_of(const CpuFacts& facts, const GemmPr
   const GemmProblem call = typical_call(problem);
   std::vector<Candidate> candidates;
   const auto take = [&](const KernelConfig& config, const CpuSpec& spec) {
-    candidates.push_back({config, predicted_seconds(call, config, spec, facts.threads)});
+    candidates.push_back({config, seconds_of_call(call, config, spec, facts.threads)});
   };
   TS_TRY(walk_space(facts, problem, signature, take, kIgnore));
   return candidates;
@@ -145,7 +147,7 @@ Result<Ranking> rank(const CpuFacts& facts, const GemmProblem& any_order) {
     const GemmProblem call = typical_call(problem);
     for (const CpuSpec& spec : facts.levels)
       if (const auto config = generic_cpu_gemm(spec))
-        candidates.push_back({*config, predicted_seconds(call, *config, spec, facts.threads)});
+        candidates.push_back({*config, seconds_of_call(call, *config, spec, facts.threads)});
   }
   best_first(candidates);
   return Ranking{std::move(candidates), "cost model"};
@@ -159,7 +161,7 @@ std::vector<Candidate> fallbacks(const CpuFacts& facts, const GemmProblem& any_o
   std::vector<Candidate> candidates;
   for (const KernelConfig& config : linked)
     if (const CpuSpec* spec = facts.level(config.arch); spec != nullptr && computes(config, problem, signature))
-      candidates.push_back({config, predicted_seconds(call, config, *spec, facts.threads)});
+      candidates.push_back({config, seconds_of_call(call, config, *spec, facts.threads)});
   best_first(candidates);
   std::ranges::stable_partition(candidates, [](const Candidate& c) { return !is_generic(c.recipe.main()); });
   return candidates;

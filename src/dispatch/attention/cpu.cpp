@@ -4,6 +4,7 @@
 
 #include "choose/attention/cpu.hpp"
 #include "choose/attention/cpu_model.hpp"
+#include "choose/cpu_threads.hpp"
 #include "dispatch/cpu_steps.hpp"
 #include "dispatch/cpu_workspace.hpp"
 #include "dispatch/plan_info.hpp"
@@ -53,9 +54,12 @@ Status CpuAttention::check(const Recipe& recipe, const AttentionProblem& problem
 Result<std::unique_ptr<AttentionPlan>> CpuAttention::plan(const AttentionProblem& problem, const Candidate& chosen,
                                                           std::string reason, BuildPolicy build) {
   const KernelConfig& config = chosen.recipe.main();
-  TS_ASSIGN(CpuSteps steps, CpuSteps::load(chosen.recipe, team_,
-                                           [&](const KernelConfig& step) { return registry_.find(step, build); }));
-  const std::int64_t splits = splits_for(problem, config, team_.threads());
+  const CpuSpec* spec = facts_.level(config.arch);
+  const ThreadTeam team =
+      spec == nullptr ? team_ : team_.at_most(threads_worth(problem, config, *spec, team_.threads()));
+  TS_ASSIGN(CpuSteps steps,
+            CpuSteps::load(chosen.recipe, team, [&](const KernelConfig& step) { return registry_.find(step, build); }));
+  const std::int64_t splits = splits_for(problem, config, team.threads());
   const TsAttentionArgs args = cpu_arguments(problem, dense_arguments(problem, AttentionLayout::bhsd), splits, nullptr);
   const TsCpuKernel& table = steps.table();
   PlanInfo info = plan_info({}, chosen, std::move(reason));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "choose/cpu_threads.hpp"
 #include "choose/gemm/cpu.hpp"
 #include "choose/gemm/cpu_model.hpp"
 #include "dispatch/cpu_steps.hpp"
@@ -54,10 +55,13 @@ Result<std::unique_ptr<GemmPlan>> CpuGemm::plan_row_d(const GemmProblem& problem
   TS_ASSIGN(const CpuGemmEpilogue terms,
             generic ? Result<CpuGemmEpilogue>(CpuGemmEpilogue{}) : cpu_gemm_epilogue(problem.epilogue, problem.beta));
   const TsGemmForm form = generic_form(problem);
-  TS_ASSIGN(CpuSteps steps, CpuSteps::load(chosen.recipe, team_,
-                                           [&](const KernelConfig& step) { return registry_.find(step, build); }));
   const CpuSpec* spec = facts_.level(config.arch);
-  const std::int64_t splits = spec == nullptr ? 1 : splits_for(typical_call(problem), config, *spec, team_.threads());
+  const GemmProblem typical = typical_call(problem);
+  const ThreadTeam team =
+      spec == nullptr ? team_ : team_.at_most(threads_worth(typical, config, *spec, team_.threads()));
+  TS_ASSIGN(CpuSteps steps,
+            CpuSteps::load(chosen.recipe, team, [&](const KernelConfig& step) { return registry_.find(step, build); }));
+  const std::int64_t splits = spec == nullptr ? 1 : splits_for(typical, config, *spec, team.threads());
   const TsCpuKernel& table = steps.table();
   std::size_t workspace = 0, scratch = 0;
   const auto make_room = [&](const GemmProblem& call) {
@@ -65,7 +69,7 @@ Result<std::unique_ptr<GemmPlan>> CpuGemm::plan_row_d(const GemmProblem& problem
     for (const bool shared_b : {false, true}) {
       GemmArguments arguments = dense_arguments(call);
       if (shared_b) arguments.b.batch = arguments.b2.batch = 0;
-      const TsGenericGemmArgs args = cpu_arguments(call, terms, form, arguments, splits, team_.threads(), nullptr);
+      const TsGenericGemmArgs args = cpu_arguments(call, terms, form, arguments, splits, team.threads(), nullptr);
       workspace = std::max(workspace, static_cast<std::size_t>(table.workspace_bytes(&args)));
       scratch = std::max(scratch, static_cast<std::size_t>(table.scratch_bytes(&args)));
     }
@@ -74,7 +78,7 @@ Result<std::unique_ptr<GemmPlan>> CpuGemm::plan_row_d(const GemmProblem& problem
     make_room(problem);
   } else {
     // A group of fewer rows may be cut into other tasks, until there are whole tiles for all threads.
-    const std::int64_t uneven = std::min(problem.m, std::int64_t{config.algorithm.tile[0]} * 4 * team_.threads());
+    const std::int64_t uneven = std::min(problem.m, std::int64_t{config.algorithm.tile[0]} * 4 * team.threads());
     for (std::int64_t rows = 1; rows < uneven; rows += kLeastRows) make_room(problem_of_group(problem, rows));
     make_room(problem_of_group(problem, uneven));
     make_room(problem_of_group(problem, problem.m));

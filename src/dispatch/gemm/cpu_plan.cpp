@@ -1,5 +1,7 @@
 #include "dispatch/gemm/cpu_plan.hpp"
 
+#include <algorithm>
+
 #include "dispatch/cpu_workspace.hpp"
 #include "problem/gemm/group.hpp"
 #include "problem/gemm/problem.hpp"
@@ -21,8 +23,10 @@ Status CpuGemmPlan::check_packed(const GemmArguments& arguments) const {
 }
 
 TsGenericGemmArgs CpuGemmPlan::kernel_arguments(const GemmArguments& arguments, int threads, void* workspace) const {
-  const std::int64_t splits = (splits_ * threads + steps_.team().threads() - 1) / steps_.team().threads();
-  return cpu_arguments(problem(), terms_, form_, arguments, splits, threads, workspace);
+  const int most = steps_.team().threads();
+  const int own = std::min(threads, most);
+  const std::int64_t splits = (splits_ * own + most - 1) / most;
+  return cpu_arguments(problem(), terms_, form_, arguments, splits, own, workspace);
 }
 
 void CpuGemmPlan::run(const GemmProblem& problem, const GemmArguments& arguments, const RunOptions& options) const {

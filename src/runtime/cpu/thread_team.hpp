@@ -16,6 +16,8 @@ class ThreadTeam {
   ThreadTeam(ThreadPool& pool, int threads) : pool_(&pool), threads_(std::clamp(threads, 1, pool.threads())) {}
 
   [[nodiscard]] int threads() const { return threads_; }
+  /// The first of these threads.
+  [[nodiscard]] ThreadTeam at_most(int threads) const { return {*pool_, std::min(threads, threads_)}; }
 
   /// As in ThreadPool.
   void reserve_scratch(std::size_t bytes) const { pool_->reserve_scratch(bytes); }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/float_arrays.hpp"
 #include "base/float_types.hpp"
 
 namespace tilesmith {
@@ -37,6 +38,7 @@ struct Native {
 template <class Code, const FloatFormat& format>
 struct Small {
   using Stored = Code;
+  static constexpr const FloatFormat& kFormat = format;
   static double load(Code stored) { return decode_float(format, stored); }
   static Code store(double value) { return static_cast<Code>(encode_float(format, value)); }
 };
@@ -88,6 +90,9 @@ template <class Number>
 void load_all(ElementType type, const void* source, std::span<Number> target) {
   visit(type, [&](auto codec) {
     using Codec = decltype(codec);
+    if constexpr (requires { Codec::kFormat; }) {
+      if (target.size() > 1) return decode_floats(Codec::kFormat, source, target.data(), target.size());
+    }
     const auto* bytes = static_cast<const std::byte*>(source);
     for (std::size_t i = 0; i < target.size(); ++i) {
       typename Codec::Stored stored;  // memcpy: a file or a red-zoned buffer promises no alignment

@@ -5,7 +5,8 @@
 
 namespace tilesmith {
 
-/// target += weight * source, in fp32.
-void add_scaled(float* target, const float* source, float weight, std::int64_t count);
+/// target += weights[0] sources[0] + weights[1] sources[1] + ..., in fp32 and in this order, of `rows` sources of
+/// `count` elements, one behind the other.
+void add_scaled(float* target, const float* sources, const float* weights, std::int64_t rows, std::int64_t count);
 
 }  // namespace tilesmith

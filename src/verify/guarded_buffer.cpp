@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "base/parallel.hpp"
+#include "verify/chunks.hpp"
+
 namespace tilesmith {
 namespace {
 
@@ -45,17 +48,29 @@ std::optional<std::string> GuardedBuffer::damage(const RowFilter& wanted) const 
   // Blank what belongs to the tensor in a copy; then every byte must be the pattern.
   std::vector<std::byte> outside = storage_;
   const std::size_t width = size_of(type_);
-  for_each_row([&](std::int64_t offset, std::int64_t dense) {
-    const std::int64_t line = extents_.column > 0 ? dense / extents_.column : 0;
-    if (wanted && !wanted(line / extents_.row / extents_.head, line % extents_.row)) return;
-    for (std::int64_t c = 0; c < extents_.column; ++c)
-      std::fill_n(outside.begin() + static_cast<std::ptrdiff_t>(
-                                        start_ + static_cast<std::size_t>(offset + c * strides_.column) * width),
-                  width, kPattern);
+  const auto blank = [&](std::int64_t element, std::int64_t count) {
+    std::fill_n(outside.data() + start_ + static_cast<std::size_t>(element) * width,
+                static_cast<std::size_t>(count) * width, kPattern);
+  };
+  parallel_for(static_cast<std::size_t>(extents_.batch * extents_.head), 0, [&](std::size_t head) {
+    const auto b = static_cast<std::int64_t>(head) / extents_.head, h = static_cast<std::int64_t>(head) % extents_.head;
+    for (std::int64_t r = 0; r < extents_.row; ++r) {
+      if (wanted && !wanted(b, r)) continue;
+      const std::int64_t first = b * strides_.batch + h * strides_.head + r * strides_.row;
+      if (strides_.column == 1)
+        blank(first, extents_.column);
+      else
+        for (std::int64_t c = 0; c < extents_.column; ++c) blank(first + c * strides_.column, 1);
+    }
   });
-  const auto found = std::ranges::find_if(outside, [](std::byte byte) { return byte != kPattern; });
-  if (found == outside.end()) return std::nullopt;
-  const auto at = static_cast<std::size_t>(found - outside.begin());
+  std::size_t at = outside.size();
+  for (const std::size_t first : of_chunks(outside.size(), [&](std::size_t begin, std::size_t end) {
+         const auto bytes = std::span(outside).subspan(begin, end - begin);
+         const auto found = std::ranges::find_if(bytes, [](std::byte byte) { return byte != kPattern; });
+         return found == bytes.end() ? outside.size() : begin + static_cast<std::size_t>(found - bytes.begin());
+       }))
+    at = std::min(at, first);
+  if (at == outside.size()) return std::nullopt;
   if (at < start_) return fmt::format("a byte {} bytes before the tensor's first element was written", start_ - at);
   if (at >= start_ + size_)
     return fmt::format("byte {} behind the tensor's last element was written", at - start_ - size_);

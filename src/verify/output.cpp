@@ -80,6 +80,12 @@ std::vector<double> read_output(const OutputSpec& output, const void* data) {
   for_rows(rows.size(), columns, [&](std::size_t at) {
     const std::int64_t start = rows[at].start(output.strides);
     double* const to = values.data() + at * static_cast<std::size_t>(columns);
+    if (step == 1) {
+      load_elements(output.type,
+                    static_cast<const std::byte*>(data) + start * static_cast<std::int64_t>(size_of(output.type)),
+                    std::span(to, static_cast<std::size_t>(columns)));
+      return;
+    }
     for (std::int64_t c = 0; c < columns; ++c)
       to[c] = load_element(output.type, data, static_cast<std::size_t>(start + c * step));
   });

@@ -1,6 +1,6 @@
 #include "verify/product64.hpp"
 
-#include "verify/clones.hpp"
+#include "base/clones.hpp"
 
 namespace tilesmith {
 namespace {
@@ -9,8 +9,8 @@ using Vector8 = double __attribute__((vector_size(64), aligned(8), may_alias));
 
 }  // namespace
 
-TS_VERIFY_CLONES void multiply_add64(const double* a, std::int64_t a_stride, const double* b, double* c,
-                                     std::int64_t depth, std::int64_t columns) {
+TS_CLONES void multiply_add64(const double* a, std::int64_t a_stride, const double* b, double* c, std::int64_t depth,
+                              std::int64_t columns) {
   for (std::int64_t column = 0; column < columns; column += kProductColumns) {
     for (std::int64_t row = 0; row < kProductRows; row += 4) {
       Vector8 sum[4][2] = {};

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
 #include "base/element_type.hpp"
+#include "base/float_arrays.hpp"
 #include "base/random.hpp"
 
 namespace tilesmith {
@@ -146,6 +148,41 @@ TEST(ElementType, IntegersClampAndRoundToEven) {
   std::int64_t big = 0;
   store_element(ElementType::int64, &big, 0, 1e300);
   EXPECT_EQ(big, std::numeric_limits<std::int64_t>::max());
+}
+
+/// At every offset within a vector, of codes that lie at odd addresses; no neighbour is written.
+template <class Number>
+void expect_decoded(const FloatFormat& format, std::size_t size) {
+  const std::uint32_t codes = 1u << (8 * size);
+  for (const std::uint32_t first : {0u, 1u, 7u, codes - 37}) {
+    const std::size_t count = codes - first;
+    std::vector<std::byte> bytes(1 + count * size);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint32_t code = first + static_cast<std::uint32_t>(i);
+      std::memcpy(&bytes[1 + i * size], &code, size);
+    }
+    std::vector<Number> decoded(count + 1, Number{77});
+    decode_floats(format, &bytes[1], decoded.data(), count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto want = static_cast<Number>(decode_float(format, first + static_cast<std::uint32_t>(i)));
+      if (std::isnan(want))
+        ASSERT_TRUE(std::isnan(decoded[i])) << first + i;
+      else
+        ASSERT_TRUE(decoded[i] == want && std::signbit(decoded[i]) == std::signbit(want)) << first + i;
+    }
+    EXPECT_EQ(decoded[count], Number{77});
+  }
+}
+
+TEST(FloatTypes, ArraysAreDecodedAsElementsAre) {
+  for (const FloatFormat& format : {kBf16, kFp16}) {
+    expect_decoded<float>(format, 2);
+    expect_decoded<double>(format, 2);
+  }
+  for (const FloatFormat& format : {kFp8E4m3, kFp8E5m2}) {
+    expect_decoded<float>(format, 1);
+    expect_decoded<double>(format, 1);
+  }
 }
 
 }  // namespace

@@ -39,14 +39,12 @@ class Head {
       for (float& x : q) x *= tensors_.scale;
       round_all(logit_type_, q);
       std::fill(weights.begin(), weights.end(), 0.0F);
-      for (std::size_t d = 0; d < q.size(); ++d)
-        add_scaled(weights.data(), keys_.data() + d * keys, q[d], sequence_.seqlen_k);
+      add_scaled(weights.data(), keys_.data(), q.data(), tensors_.head_dim_qk, sequence_.seqlen_k);
       round_all(logit_type_, weights);
       finish_logits(i, weights);
       const float sum = softmax(i, weights);
       std::fill(row.begin(), row.end(), 0.0F);
-      for (std::size_t j = 0; j < keys; ++j)
-        add_scaled(row.data(), values_.data() + j * row.size(), weights[j], tensors_.head_dim_v);
+      add_scaled(row.data(), values_.data(), weights.data(), sequence_.seqlen_k, tensors_.head_dim_v);
       if (sum > 0)
         for (float& x : row) x /= sum;
       round_all(output_type_, row);

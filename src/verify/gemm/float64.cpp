@@ -54,9 +54,8 @@ class Block {
     std::vector<double> right(static_cast<std::size_t>(kDepth * width_)), right_size = right;
     for (std::int64_t p0 = 0; p0 < t_.depth(); p0 += kDepth) {
       const std::int64_t depth = std::min(kDepth, t_.depth() - p0);
-      for (std::int64_t r = 0; r < rows_; ++r)
-        for (std::int64_t p = 0; p < depth; ++p)
-          put(left, left_size, r * kDepth + p, t_.value_of_a(b_, i0_ + r, p0 + p));
+      for (std::int64_t r = 0; r < rows_; ++r) t_.read_a(b_, i0_ + r, p0, depth, left.data() + r * kDepth);
+      std::ranges::transform(left, left_size.begin(), [](double x) { return std::abs(x); });
       t_.read_b(b_, p0, depth, j0_, columns_, right.data(), width_);
       std::ranges::transform(right, right_size.begin(), [](double x) { return std::abs(x); });
       for (std::int64_t r = 0; r < padded_rows_; r += kProductRows) {
@@ -65,10 +64,6 @@ class Block {
                        width_);
       }
     }
-  }
-  static void put(std::vector<double>& values, std::vector<double>& sizes, std::int64_t at, double x) {
-    values[static_cast<std::size_t>(at)] = x;
-    sizes[static_cast<std::size_t>(at)] = std::abs(x);
   }
 
   /// alpha P + beta C at a place of the block.

@@ -47,14 +47,17 @@ class NaiveBlock {
     if (t_.alpha == 0) return;
     std::vector<double> panel(static_cast<std::size_t>(kPanelDepth * columns_));
     std::vector<float> right(panel.size());
+    std::vector<double> left(static_cast<std::size_t>(kPanelDepth));
+    std::vector<float> weights(left.size());
     for (std::int64_t p0 = 0; p0 < t_.depth(); p0 += kPanelDepth) {
       const std::int64_t depth = std::min(kPanelDepth, t_.depth() - p0);
       t_.read_b(b_, p0, depth, j0_, columns_, panel.data(), columns_);
       std::ranges::transform(panel, right.begin(), [](double x) { return static_cast<float>(x); });
-      for (std::int64_t r = 0; r < count_; ++r)
-        for (std::int64_t p = 0; p < depth; ++p)
-          add_scaled(sums_.data() + r * columns_, right.data() + p * columns_,
-                     static_cast<float>(t_.value_of_a(b_, rows_.first + i0_ + r, p0 + p)), columns_);
+      for (std::int64_t r = 0; r < count_; ++r) {
+        t_.read_a(b_, rows_.first + i0_ + r, p0, depth, left.data());
+        std::ranges::transform(left, weights.begin(), [](double x) { return static_cast<float>(x); });
+        add_scaled(sums_.data() + r * columns_, right.data(), weights.data(), depth, columns_);
+      }
     }
   }
 

@@ -54,6 +54,17 @@ double GemmTensors::value_of_b(std::int64_t member, std::int64_t p, std::int64_t
   return b_is_weights ? round_to(a.type, round_to(ElementType::fp32, value)) : value;
 }
 
+void GemmTensors::read_a(std::int64_t member, std::int64_t i, std::int64_t p, std::int64_t depth, double* out) const {
+  const TensorStrides& s = a.strides;
+  if (p + depth <= k && scale_a.depth == 0 && s.column == 1) {
+    const std::int64_t at = member * s.batch + i * s.row + p;
+    load_elements(a.type, static_cast<const std::byte*>(a.data) + at * static_cast<std::int64_t>(size_of(a.type)),
+                  std::span(out, static_cast<std::size_t>(depth)));
+  } else {
+    for (std::int64_t q = 0; q < depth; ++q) out[q] = value_of_a(member, i, p + q);
+  }
+}
+
 void GemmTensors::read_b(std::int64_t member, std::int64_t p, std::int64_t depth, std::int64_t j, std::int64_t columns,
                          double* out, std::int64_t width) const {
   const TensorStrides& s = b.strides;

@@ -60,6 +60,8 @@ struct GemmTensors {
   /// op(A)(i, p) and op(B)(p, j) of a member as numbers, scales included. From p = k on they are A2's and B2's.
   [[nodiscard]] double value_of_a(std::int64_t member, std::int64_t i, std::int64_t p) const;
   [[nodiscard]] double value_of_b(std::int64_t member, std::int64_t p, std::int64_t j) const;
+  /// The values of `depth` elements of a row of A from (i, p) on.
+  void read_a(std::int64_t member, std::int64_t i, std::int64_t p, std::int64_t depth, double* out) const;
   /// The values of `depth` by `columns` elements of B from (p, j) on, into rows of `width` doubles.
   void read_b(std::int64_t member, std::int64_t p, std::int64_t depth, std::int64_t j, std::int64_t columns,
               double* out, std::int64_t width) const;

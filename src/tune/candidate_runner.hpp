@@ -17,14 +17,15 @@
 
 namespace tilesmith {
 
-/// Enough timing for a first look (round 0) or for a later turn. A call that takes longer is timed once. What takes
-/// more than `give_up_above` seconds a call is given up; 0: nothing is.
+/// Enough timing for a first look (round 0) or for a later turn: a few samples, whose median is not moved by one that
+/// something disturbed; of calls that take longer than the budget one. What takes more than `give_up_above` seconds a
+/// call is given up; 0: nothing is.
 [[nodiscard]] inline MeasureOptions window_of(int round, double give_up_above) {
   MeasureOptions options;
   options.min_samples = 1;
-  options.max_samples = round == 0 ? 5 : 25;
+  options.max_samples = round == 0 ? 3 : 5;
   options.budget = std::chrono::duration<double>(round == 0 ? 0.005 : 0.02);
-  options.target_spread = 0.005;
+  options.target_spread = 0;  // the spread of one sample is none
   options.give_up_above = give_up_above;
   return options;
 }

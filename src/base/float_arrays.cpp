@@ -31,7 +31,8 @@ template <class Code, class Number>
     number = reinterpret_cast<Words>(reinterpret_cast<Lanes<float>>(shifted) * rebias);
   }
   const std::uint32_t infinity = format.has_infinity ? format.infinity() : ~0u;
-  const auto is_special = reinterpret_cast<Words>(magnitude >= (format.has_infinity ? infinity : format.magnitude_mask()));
+  const auto is_special =
+      reinterpret_cast<Words>(magnitude >= (format.has_infinity ? infinity : format.magnitude_mask()));
   const auto is_infinity = reinterpret_cast<Words>(magnitude == infinity);
   const Words special = (is_infinity & 0x7f800000u) | (~is_infinity & (shifted | 0x7fc00000u));
   const Words bits = (is_special & special) | (~is_special & number) | sign;

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <utility>
+
+#include "base/parallel.hpp"
 
 namespace tilesmith {
 
@@ -15,7 +18,12 @@ std::vector<float> HostArray::to_floats() const {
 
 HostArray make_array(ElementType type, std::vector<std::int64_t> shape, std::span<const float> values) {
   HostArray array{type, std::move(shape), std::vector<std::byte>(values.size() * size_of(type))};
-  store_elements(type, values, array.data.data());
+  constexpr std::size_t kTogether = std::size_t{1} << 15;
+  parallel_for((values.size() + kTogether - 1) / kTogether, 0, [&](std::size_t part) {
+    const std::size_t first = part * kTogether;
+    store_elements(type, values.subspan(first, std::min(kTogether, values.size() - first)),
+                   array.data.data() + first * size_of(type));
+  });
   return array;
 }
 

@@ -67,10 +67,10 @@ class GpuTrialDevice final : public TrialDevice {
   [[nodiscard]] Result<std::optional<ChangedInput>> changed_input() override {
     const typename Gpu::Current current(device_);
     TS_TRY(current.status());
-    std::vector<std::byte> there;
+    std::vector<std::byte>& there = read_back_;
     for (const NamedInput& input : originals_) {
       if (input.bytes == 0) continue;
-      there.resize(input.bytes);
+      if (there.size() < input.bytes) there.resize(input.bytes);
       TS_TRY(copy_to_host(device_, there.data(), inputs_.at(input.name).data(), input.bytes, stream_.handle()));
       TS_TRY(stream_.synchronize());
       if (const auto byte = first_difference(there.data(), input.data, input.bytes))
@@ -123,6 +123,7 @@ class GpuTrialDevice final : public TrialDevice {
   typename Gpu::Stream stream_;
   std::vector<NamedInput> originals_;  ///< the inputs on the host
   std::map<std::string, Buffer> inputs_;
+  std::vector<std::byte> read_back_;   ///< an input, as it is on the device; kept, since its pages are
   std::vector<Buffer> timed_outputs_;  ///< of the case, in its order
   std::optional<typename Gpu::Timer> timer_;
 };

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/float_types.hpp"
+#include "base/parallel.hpp"
 #include "base/random.hpp"
 #include "problem/derive.hpp"
 #include "problem/gemm/group.hpp"
@@ -50,10 +51,16 @@ template <class T>
 std::vector<T> turned(const std::vector<T>& values, std::int64_t rows, std::int64_t columns, std::size_t width = 1) {
   std::vector<T> out(values.size());
   const auto r = static_cast<std::size_t>(rows), c = static_cast<std::size_t>(columns), size = r * c * width;
-  for (std::size_t start = 0; size > 0 && start < values.size(); start += size)
+  if (size == 0) return out;
+  // A thread writes some lines at a time, and reads a piece of each row for all of them.
+  constexpr std::size_t kLines = 16;
+  const std::size_t parts = (c + kLines - 1) / kLines;
+  parallel_for(values.size() / size * parts, 0, [&](std::size_t task) {
+    const std::size_t start = task / parts * size, first = task % parts * kLines, end = std::min(c, first + kLines);
     for (std::size_t i = 0; i < r; ++i)
-      for (std::size_t j = 0; j < c; ++j)
+      for (std::size_t j = first; j < end; ++j)
         std::copy_n(&values[start + (i * c + j) * width], width, &out[start + (j * r + i) * width]);
+  });
   return out;
 }
 

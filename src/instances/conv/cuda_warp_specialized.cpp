@@ -117,6 +117,17 @@ constexpr CudaConvRule kWindowRules[] = {
      [](const CudaConvSubject& s) {
        return fmt::format("pingpong {}, {} elements", s.algorithm().ping_pong, s.algorithm().vector[2]);
      }},
+    {"parts_leave_registers",
+     "parts of 8-bit products have tiles of at most 128 x 64: beside 64 sums 44 to 108 bytes went to memory (ptxas "
+     "13.0)",
+     [](const CudaConvSubject& s) {
+       const Algorithm& a = s.algorithm();
+       return !a.split_k || bits_of(s.signature().data_type) > 8 || a.tile[0] * a.tile[1] <= 128 * 64;
+     },
+     [](const CudaConvSubject& s) {
+       return fmt::format("split_k {}, {}, tile {}x{}", s.algorithm().split_k, name_of(s.signature().data_type),
+                          s.algorithm().tile[0], s.algorithm().tile[1]);
+     }},
     {"product_is_carried", "what GEMM's rules ask of the same tile (tilesmith explain names them)",
      [](const CudaConvSubject& s) { return refusal_of_product(s) == nullptr; },
      [](const CudaConvSubject& s) {

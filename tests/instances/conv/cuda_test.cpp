@@ -131,6 +131,10 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
     a.ping_pong = true;
     a.vector[2] = 1;
   });
+  expect("parts_leave_registers", listed_conv(Pipeline::warp_specialized, DataType::int8), [](S&, A& a) {
+    a.tile[0] = a.tile[1] = 128;
+    a.split_k = true;
+  });
   expect("product_is_carried", window, [](S&, A& a) { a.stages = 30; });
   expect("groups_are_channels", depthwise, [](S& s, A&) { s.spatial_dims = 2; });
   expect("strips_miss_banks", depthwise, [](S&, A& a) { a.subtile[1] = 6; });

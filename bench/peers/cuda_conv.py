@@ -5,7 +5,7 @@
     python bench/peers/cuda_conv.py --direction bwd_data,bwd_weight    gradients
     python bench/peers/cuda_conv.py --layers resnet50 --check          these layers alone; results are compared
 
-Tensors are channels_last; 1-D ones have their channels innermost, and PyTorch gets the better of them and of the same as images of height 1. Timing:
+Tensors are channels_last, or as --layout says; 1-D ones have their channels innermost, and PyTorch gets the better of them and of the same as images of height 1. Timing:
 bursts of captured graphs, cold L2, contenders in turn (bench/timing.py); the median of --rounds. Time for TFLOP/s counts products with the border too.
 Needs torch with CUDA, and the package (pip install ., or PYTHONPATH=python with TILESMITH_LIBRARY).
 """
@@ -33,13 +33,16 @@ LARGE = [("3x3 320-320 @128", 1, 320, 320, (128, 128), (3, 3), 1, 1, 1, 1), ("3x
          ("3x3 dilation 2 256-256 @64", 8, 256, 256, (64, 64), (3, 3), 1, 2, 2, 1)]  # fmt: skip
 OTHER_DIMENSIONS = [("1-D 3 512-512 @3000", 8, 512, 512, (3000,), (3,), 1, 1, 1, 1),
                     ("3-D 3x3x3 64-64 @16x56x56", 8, 64, 64, (16, 56, 56), (3, 3, 3), 1, 1, 1, 1)]  # fmt: skip
-STEM = [("stem 7x7 s2 3-64 @224", 64, 3, 64, (224, 224), (7, 7), 2, 3, 1, 1)]
+# First layers: ResNet-50, MobileNet-V2 and EfficientNet-B0, EfficientNet-B3, ConvNeXt-T, VGG-16.
+STEMS = [("stem 7x7 s2 3-64 @224", 64, 3, 64, (224, 224), (7, 7), 2, 3, 1, 1), ("stem 3x3 s2 3-32 @224", 64, 3, 32, (224, 224), (3, 3), 2, 1, 1, 1),
+         ("stem 3x3 s2 3-40 @300", 64, 3, 40, (300, 300), (3, 3), 2, 1, 1, 1), ("stem 4x4 s4 3-96 @224", 64, 3, 96, (224, 224), (4, 4), 4, 0, 1, 1),
+         ("stem 3x3 3-64 @224", 32, 3, 64, (224, 224), (3, 3), 1, 1, 1, 1)]  # fmt: skip
 GROUPS = [("32 groups of 16 @28", 64, 512, 512, (28, 28), (3, 3), 1, 1, 1, 32), ("32 groups of 4 @56", 64, 128, 128, (56, 56), (3, 3), 1, 1, 1, 32)]
 DEPTHWISE = [("depthwise 7x7 96 @56", 64, 96, 96, (56, 56), (7, 7), 1, 3, 1, 96), ("depthwise 7x7 384 @14", 64, 384, 384, (14, 14), (7, 7), 1, 3, 1, 384),
              ("depthwise 3x3 256 @56", 32, 256, 256, (56, 56), (3, 3), 1, 1, 1, 256),
              ("depthwise 3x3 s2 96 @112", 64, 96, 96, (112, 112), (3, 3), 2, 1, 1, 96),
              ("depthwise 1-D 31 512 @1500", 16, 512, 512, (1500,), (31,), 1, 15, 1, 512)]  # fmt: skip
-LAYERS = {"resnet50": RESNET50, "large": LARGE, "dimensions": OTHER_DIMENSIONS, "stem": STEM, "groups": GROUPS, "depthwise": DEPTHWISE}
+LAYERS = {"resnet50": RESNET50, "large": LARGE, "dimensions": OTHER_DIMENSIONS, "stems": STEMS, "groups": GROUPS, "depthwise": DEPTHWISE}
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
@@ -50,12 +53,13 @@ def channels_inner(x):
     return x.permute(order).contiguous().permute(back)
 
 
-def operands(layer, dtype):
+def operands(layer, dtype, layout):
     _, batch, c, k, size, taps, stride, padding, dilation, groups = layer
     out = [(s + 2 * padding - dilation * (t - 1) - 1) // stride + 1 for s, t in zip(size, taps)]
-    draw = lambda *shape: channels_inner(torch.randn(*shape, device="cuda").to(dtype))  # noqa: E731
+    ordered = channels_inner if layout == "channels_last" else lambda x: x.contiguous()
+    draw = lambda *shape: ordered(torch.randn(*shape, device="cuda").to(dtype))  # noqa: E731
     w = draw(k, c // groups, *taps) / math.sqrt(c // groups * math.prod(taps))
-    return draw(batch, c, *size), channels_inner(w.to(dtype)), draw(batch, k, *out)
+    return draw(batch, c, *size), ordered(w.to(dtype)), draw(batch, k, *out)
 
 
 def contenders_of(direction, layer):
@@ -93,6 +97,7 @@ def main():
     parser.add_argument("--type", default="bf16", choices=TYPES)
     parser.add_argument("--direction", default="fwd", help="fwd, bwd_data, bwd_weight, with commas between")
     parser.add_argument("--layers", default=",".join(LAYERS), help=f"of {', '.join(LAYERS)}")
+    parser.add_argument("--layout", default="channels_last", choices=["channels_last", "channels_first"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rest", type=float, default=0.05, help="seconds before each contender's turn")
     parser.add_argument("--burst", type=float, default=10, help="milliseconds of a turn")
@@ -102,13 +107,13 @@ def main():
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.benchmark_limit = 0  # all engines
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, {options.type}, "
-          f"rest {options.rest} s, bursts of {options.burst:g} ms")  # fmt: skip
+          f"{options.layout}, rest {options.rest} s, bursts of {options.burst:g} ms")  # fmt: skip
     rows = []
     for direction in options.direction.split(","):
         for family in options.layers.split(","):
             ratios = []
             for layer in LAYERS[family]:
-                sets, size = timing.sets_of(lambda: operands(layer, TYPES[options.type]))
+                sets, size = timing.sets_of(lambda: operands(layer, TYPES[options.type], options.layout))
                 contenders = contenders_of(direction, layer)
                 off = ""
                 if options.check:

@@ -96,6 +96,7 @@ enum class Pipeline : std::uint8_t {
   depthwise,
   grouped,  ///< NVIDIA, convolution: groups of 4, 8 or 16 channels on tensor cores
   halo,     ///< NVIDIA Hopper, convolution: pixels come to shared memory once for all taps
+  stem,     ///< NVIDIA, convolution: images of 1 to 4 channels on tensor cores
 };
 template <>
 struct EnumTable<Pipeline> {
@@ -139,7 +140,8 @@ struct EnumTable<Pipeline> {
                                                        {Pipeline::wavelet, "wavelet"},
                                                        {Pipeline::depthwise, "depthwise"},
                                                        {Pipeline::grouped, "grouped"},
-                                                       {Pipeline::halo, "halo"}});
+                                                       {Pipeline::halo, "halo"},
+                                                       {Pipeline::stem, "stem"}});
 };
 
 /// Whether the pipeline cuts the keys of a sequence into pieces.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 
@@ -61,7 +62,13 @@ RandomCall<Conv> random_wide_conv(std::uint64_t seed) {
       p.in_h = 3 + static_cast<std::int64_t>(draws[2] * 30);
       p.in_w = 3 + static_cast<std::int64_t>(draws[3] * 30);
     }
-    if (p.data_type == DataType::fp32 && seed % 4 == 0) p.data_type = p.type_out = DataType::bf16;
+    if (seed % 8 == 6) {  // images of a few channels
+      p.groups = 1;
+      p.c = 1 + static_cast<std::int64_t>(seed / 8 % 4);
+      p.k = 3 + static_cast<std::int64_t>(draws[1] * 100);
+      if (seed % 16 == 6) call.numbers.layout = ConvLayout::channels_first;
+    }
+    if (p.data_type == DataType::fp32 && seed % 8 != 2) p.data_type = p.type_out = DataType::bf16;
   }
   return call;
 }
@@ -127,12 +134,13 @@ std::vector<float> result_on_device(const ConvCase& conv, const std::string& ker
 }
 
 TEST_F(CudaConvTest, WholeNumbersAreExactInAllDirections) {
-  for (const std::int64_t channels : {5, 64})
+  for (const std::int64_t channels : {3, 5, 64})
     for (const ConvDirection direction : kAllDirections) {
       ConvProblem p = whole_conv();
       p.direction = direction;
       p.c = channels;
-      if (channels == 64) p.data_type = DataType::bf16;  // results stay fp32
+      if (channels == 3) p.groups = 1;
+      if (channels != 5) p.data_type = DataType::bf16;  // results stay fp32
       const ConvSpatial out = p.out();
       ConvInputs inputs;
       if (direction != ConvDirection::backward_data)
@@ -194,6 +202,45 @@ TEST_F(CudaConvTest, NothingLeaksFromOtherImagesAndGroups) {
       }
     }
   }
+}
+
+// A pixel that is not a number is seen by the results that a tap meets it from, and by no others: what fills a tensor
+// core beside an odd number of taps and beside the channels of an image is not multiplied with zero.
+TEST_F(CudaConvTest, OnlyResultsWithATapSeeAPixel) {
+  for (const std::int64_t taps : {1, 2, 3, 7})
+    for (const std::int64_t stride : {1, 2, 3, 4}) {
+      ConvProblem p = whole_conv();
+      p.groups = 1;
+      p.c = 3;
+      p.data_type = DataType::bf16;
+      p.in_w = 40;
+      p.filter_w = taps;
+      p.stride_w = stride;
+      p.dilation_w = 1;
+      std::vector<float> values = whole_numbers({p.batch, p.in_h, p.in_w, p.c}, 1).to_floats();
+      for (std::int64_t c = 0; c < p.c; ++c)
+        values[static_cast<std::size_t>((4 * p.in_w + 17) * p.c + c)] = std::numeric_limits<float>::quiet_NaN();
+      ConvInputs inputs;
+      inputs.x = make_array(ElementType::fp32, {p.batch, p.in_h, p.in_w, p.c}, values);
+      inputs.w = make_array(ElementType::fp32, {p.k, p.filter_h, p.filter_w, p.c},
+                            std::vector<float>(static_cast<std::size_t>(p.k * p.filter_h * p.filter_w * p.c), 1.0f));
+      const auto conv = ConvCase::create({.problem = p, .numbers = {}}, std::move(inputs));
+      ASSERT_TRUE(conv) << conv.error().text();
+      std::map<std::string, std::vector<bool>> seen;
+      for (const std::string& kernel : kernels_for(conv->problem(), 0)) {
+        Dispatcher dispatcher({.device = kConvDevice, .kernel = kernel});
+        const auto plan = dispatcher.plan(conv->problem());
+        ASSERT_TRUE(plan) << plan.error().text();
+        auto trial = Trial<Conv>::create(*conv, kConvDevice);
+        const auto outputs = trial->run(**plan);
+        ASSERT_TRUE(outputs) << outputs.error().text();
+        std::vector<bool>& nans = seen[kernel];
+        nans.clear();  // a kernel may be there twice
+        for (const float value : outputs->array("out").to_floats()) nans.push_back(std::isnan(value));
+        EXPECT_EQ(seen[kernel], seen.begin()->second) << kernel << ", taps " << taps << ", stride " << stride;
+      }
+      EXPECT_GE(seen.size(), 2u) << "two pipelines or more";
+    }
 }
 
 TEST_F(CudaConvTest, AWorkspaceOfTheCallersHoldsThePartials) {

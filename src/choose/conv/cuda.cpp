@@ -113,6 +113,8 @@ const CudaConvChoosing* cuda_conv_choosing(Pipeline pipeline) {
       return &cuda_conv_choosing_grouped();
     case Pipeline::halo:
       return &cuda_conv_choosing_halo();
+    case Pipeline::stem:
+      return &cuda_conv_choosing_stem();
     default:
       return nullptr;
   }

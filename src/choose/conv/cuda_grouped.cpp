@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "choose/conv/cuda_depthwise_work.hpp"
-#include "choose/conv/cuda_grouped_work.hpp"
 #include "choose/conv/cuda_pipelines.hpp"
+#include "choose/conv/cuda_runs.hpp"
 #include "choose/rounding.hpp"
 #include "instances/conv/cuda_resources.hpp"
 #include "problem/conv/problem.hpp"
@@ -14,8 +14,7 @@ namespace tilesmith {
 namespace {
 
 constexpr std::int64_t kChannelsOfBlock = 64, kBytesOfPixel = 128;
-constexpr std::int64_t kPlanBytes = 32 * 104;        // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
-constexpr std::int64_t kMostGroupedTiles = 1 << 30;  // a kernel counts runs and blocks in 32 bits
+constexpr std::int64_t kPlanBytes = 32 * 104;  // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
 
 bool result_is_w(const ConvProblem& p) {
   return p.direction == ConvDirection::backward_weight;
@@ -65,38 +64,20 @@ double grouped_seconds(const KernelConfig& config, const CudaGemmTile&, const Cu
 
 }  // namespace
 
-CudaGroupedWork cuda_grouped_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
+CudaConvRuns cuda_grouped_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
   const CudaConvResources facts = cuda_conv_resources(config);
   const int warps = config.algorithm.wave[0];
   const bool weight = result_is_w(p);
-  const std::array<std::int64_t, 3> of_tile{1, tile.rows, tile.columns};
-  CudaGroupedWork w{.tiles = p.batch};
-  std::int64_t taps = 1;
-  for (std::size_t d = 0; d < 3; ++d) {
-    const CudaConvAxis axis = cuda_conv_axis(p, d);
-    w.phases[d] = static_cast<int>(axis.phases);
-    w.tiles_along[d] = static_cast<int>(ceil_div(axis.results, of_tile[d]));
-    w.tiles *= axis.phases * w.tiles_along[d];
-    if (d > 0)
-      taps *= axis.taps;
-    else if (!weight)
-      w.depth_steps = static_cast<int>(axis.taps);
-  }
+  CudaConvRuns w = cuda_conv_tiles(p, tile.rows, tile.columns);
+  const std::int64_t taps = cuda_conv_axis(p, 1).taps * cuda_conv_axis(p, 2).taps;
   w.units = ceil_div(p.groups * p.c, kChannelsOfBlock);
   if (weight)
     w.units *=
         p.filter_d * ceil_div(p.filter_h, std::int64_t{tile.tap_rows}) * ceil_div(p.filter_w, std::int64_t{tile.taps});
   w.stage_bytes = grouped_stage_bytes(config, p);
   w.shared_bytes = grouped_shared_bytes(config, p, w.stage_bytes);
-  const std::int64_t resident = std::clamp<std::int64_t>(
-      spec.shared_bytes_per_sm / (w.shared_bytes + spec.shared_bytes_reserved), 1, facts.blocks_per_sm);
-  const std::int64_t places = spec.reference.sms * resident;
-  w.runs = std::clamp<std::int64_t>(places / w.units, 1, std::clamp<std::int64_t>(w.tiles, 1, kMostGroupedTiles));
-  const std::int64_t blocks = w.runs * w.units;
-  const double filled = static_cast<double>(ceil_div(blocks, places) * places) / static_cast<double>(blocks) *
-                        static_cast<double>(ceil_div(w.tiles, w.runs) * w.runs) /
-                        static_cast<double>(std::max<std::int64_t>(w.tiles, 1));
+  cut_into_runs(w, spec, facts.blocks_per_sm);
   // Of a warp: a tap's address, load and products for sixteen pixels; the end of a tile; a dozen for 16 bytes copied;
   // and what it waits for copies and for the others, in instructions. Fitted on an H100.
   const double sixteens = tile.rows * tile.columns / 4.0 / warps;
@@ -105,14 +86,13 @@ CudaGroupedWork cuda_grouped_work(const KernelConfig& config, const CudaSpec& sp
       sixteens * of_sixteen + 12.0 * static_cast<double>(w.stage_bytes) / 16 / facts.threads + 1500;
   // Warps' instructions that an SM issues in a cycle.
   constexpr double kClock = 1.7e9, kOfWarp = 0.29, kMostIssued = 4.6;
-  const double issued = std::min(kOfWarp * static_cast<double>(resident) * warps, kMostIssued);
-  const double steps = static_cast<double>(w.tiles * w.units) * w.depth_steps;
-  const double compute = steps * instructions * warps / issued / kClock / spec.reference.sms * filled;
-  const double cached = steps * static_cast<double>(w.stage_bytes) / (0.9 * spec.reference.bytes_per_second);
+  const double issued = std::min(kOfWarp * static_cast<double>(w.resident) * warps, kMostIssued);
+  const double compute = w.steps() * instructions * warps / issued / kClock / spec.reference.sms * w.uneven;
+  const double cached = w.steps() * static_cast<double>(w.stage_bytes) / (0.9 * spec.reference.bytes_per_second);
   const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
   w.seconds = std::max({compute, cached, memory}) + 1e-6 * spec.reference.launch_us;
   if (weight)  // runs are added up by a launch of its own
-    w.seconds += 1e-6 * spec.reference.launch_us + static_cast<double>(blocks * facts.part_bytes) / 1e12;
+    w.seconds += 1e-6 * spec.reference.launch_us + static_cast<double>(w.blocks() * facts.part_bytes) / 1e12;
   return w;
 }
 

@@ -1,7 +1,7 @@
 #include "choose/conv/cuda_launch.hpp"
 
 #include "choose/conv/cuda_depthwise_work.hpp"
-#include "choose/conv/cuda_grouped_work.hpp"
+#include "choose/conv/cuda_runs.hpp"
 #include "choose/conv/cuda_work.hpp"
 
 namespace tilesmith {
@@ -38,15 +38,15 @@ CudaConvLaunch depthwise_launch(const KernelConfig& config, const CudaSpec& spec
   return launch;
 }
 
-CudaConvLaunch grouped_launch(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& problem) {
-  const CudaGroupedWork work = cuda_grouped_work(config, spec, problem);
+/// Of kernels whose blocks have runs of tiles.
+CudaConvLaunch runs_launch(const KernelConfig& config, const CudaConvRuns& work, int lanes) {
   const CudaConvResources facts = cuda_conv_resources(config);
-  return {.blocks = work.units * work.runs,
+  return {.blocks = work.blocks(),
           .threads = facts.threads,
           .shared_bytes = work.shared_bytes,
           .splits = work.runs,
-          .part_bytes = work.units * work.runs * facts.part_bytes,
-          .lanes = 32,
+          .part_bytes = work.blocks() * facts.part_bytes,
+          .lanes = lanes,
           .depth_steps = work.depth_steps,
           .phases = work.phases,
           .tiles = work.tiles_along,
@@ -61,7 +61,11 @@ CudaConvLaunch cuda_conv_launch(const KernelConfig& config, const CudaSpec& spec
     case Pipeline::depthwise:
       return depthwise_launch(config, spec, problem);
     case Pipeline::grouped:
-      return grouped_launch(config, spec, problem);
+      return runs_launch(config, cuda_grouped_work(config, spec, problem), 32);
+    case Pipeline::stem:
+      // Backward weight: of y's channels.
+      return runs_launch(config, cuda_stem_work(config, spec, problem),
+                         config.algorithm.split_k ? cuda_stem_tile(config.algorithm).filters / 2 : 1);
     default:
       return gather_launch(config, spec, problem);
   }

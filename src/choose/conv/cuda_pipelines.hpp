@@ -29,5 +29,6 @@ struct CudaConvChoosing {
 [[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_depthwise();
 [[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_grouped();
 [[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_halo();
+[[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_stem();
 
 }  // namespace tilesmith

@@ -67,6 +67,7 @@ Result<std::string_view> add_depthwise(ConstantsTable& table, const KernelConfig
   table.add("kPace", tile.pace);
   table.add("kWarps", config.algorithm.wave[0]);
   table.add("kStages", config.algorithm.stages);
+  table.add("kColumnsFirst", false);
   table.add("kBlocksPerSm", facts.blocks_per_sm);
   return s.direction == ConvDirection::backward_weight ? "cuda/conv/depthwise/weight.cuh"
                                                        : "cuda/conv/depthwise/data.cuh";
@@ -87,8 +88,41 @@ Result<std::string_view> add_grouped(ConstantsTable& table, const KernelConfig& 
   table.add("kTaps", std::max(tile.taps, 1));
   table.add("kWarps", config.algorithm.wave[0]);
   table.add("kStages", config.algorithm.stages);
+  table.add("kColumnsFirst", false);
   table.add("kBlocksPerSm", facts.blocks_per_sm);
   return config.algorithm.split_k ? "cuda/conv/grouped/weight.cuh" : "cuda/conv/grouped/data.cuh";
+}
+
+/// The same of templates for images of few channels.
+Result<std::string_view> add_stem(ConstantsTable& table, const KernelConfig& config) {
+  const CudaConvResources facts = cuda_conv_resources(config);
+  const CudaStemTile tile = cuda_stem_tile(config.algorithm);
+  const bool weight = config.algorithm.split_k;
+  auto signature = std::get<ConvSignature>(config.signature);
+  // Filters are rows of the products where they are not neighbours.
+  if (!facts.pairs) {
+    GemmEpilogue of_rows;
+    for (const EpilogueOp op : signature.epilogue_ops)
+      of_rows.push_back(op == EpilogueOp::bias      ? EpilogueOp::bias_m
+                        : op == EpilogueOp::scale_n ? EpilogueOp::scale_m
+                                                    : op);
+    signature.epilogue_ops = of_rows;
+  }
+  TS_TRY(add_of_gemm(table, signature));
+  table.add("kPairs", facts.pairs);
+  table.add("kRows", tile.rows);
+  table.add("kColumns", 16);
+  table.add("kFilters", tile.filters);
+  table.add("kUnits", tile.units);
+  table.add("kAligned", facts.aligned);
+  // Depthwise templates, whose files these include, ask for a pace, and for the most taps of a part of the filter.
+  table.add("kPace", 1);
+  for (const char* taps : {"kTapRows", "kTaps"}) table.add(taps, weight ? 1 << 16 : 1);
+  table.add("kWarps", config.algorithm.wave[0]);
+  table.add("kStages", config.algorithm.stages);
+  table.add("kColumnsFirst", true);
+  table.add("kBlocksPerSm", facts.blocks_per_sm);
+  return weight ? "cuda/conv/stem/weight.cuh" : "cuda/conv/stem/forward.cuh";
 }
 
 /// The same of halo tiles.
@@ -136,6 +170,8 @@ Result<std::string_view> add_conv_constants(ConstantsTable& table, const KernelC
       return add_grouped(table, config);
     case Pipeline::halo:
       return add_halo(table, config);
+    case Pipeline::stem:
+      return add_stem(table, config);
     default:
       return add_gather(table, config);
   }

@@ -105,6 +105,8 @@ const CudaConvPipeline* cuda_conv_pipeline(Pipeline pipeline) {
       return &cuda_conv_grouped();
     case Pipeline::halo:
       return &cuda_conv_halo();
+    case Pipeline::stem:
+      return &cuda_conv_stem();
     default:
       return nullptr;
   }

@@ -26,5 +26,6 @@ struct CudaConvPipeline {
 [[nodiscard]] const CudaConvPipeline& cuda_conv_depthwise();
 [[nodiscard]] const CudaConvPipeline& cuda_conv_grouped();
 [[nodiscard]] const CudaConvPipeline& cuda_conv_halo();
+[[nodiscard]] const CudaConvPipeline& cuda_conv_stem();
 
 }  // namespace tilesmith

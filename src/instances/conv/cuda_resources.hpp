@@ -42,6 +42,15 @@ struct CudaGroupedTile {
 };
 [[nodiscard]] CudaGroupedTile cuda_grouped_tile(const Algorithm& algorithm);
 
+/// A kernel for images of 1 to 4 channels: rows of sixteen results of a tile (backward weight: of pixels of y), and
+/// filters of a block; of backward weight also the units of a part of the filter that a block adds up.
+struct CudaStemTile {
+  int rows = 0, filters = 0, units = 0;
+};
+[[nodiscard]] CudaStemTile cuda_stem_tile(const Algorithm& algorithm);
+/// The numbers of units for which there are kernels of backward weight, in rising order; larger filters go in parts.
+[[nodiscard]] std::span<const int> cuda_stem_units();
+
 /// Backward weight by halo tiles: rows of a box of pixels, and the stride.
 struct CudaHaloTile {
   int rows = 0, stride = 0;

@@ -236,5 +236,38 @@ TEST(CudaConvChoice, SmallGroupsGetGroupedKernels) {
       }
 }
 
+// First layers of networks for images, in both layouts.
+TEST(CudaConvChoice, ImagesOfFewChannelsGetStemKernels) {
+  struct Layer {
+    std::int64_t k, filter, stride, pad;
+  };
+  for (const ConvDirection direction : {ConvDirection::forward, ConvDirection::backward_weight})
+    for (const auto& [k, filter, stride, pad] : {Layer{64, 7, 2, 3}, Layer{32, 3, 2, 1}, Layer{96, 4, 4, 0}})
+      for (const bool unaligned : {false, true}) {
+        const ConvProblem p{.direction = direction,
+                            .data_type = DataType::bf16,
+                            .type_out = DataType::bf16,
+                            .type_bias = DataType::bf16,
+                            .batch = 64,
+                            .c = 3,
+                            .k = k,
+                            .in_h = 224,
+                            .in_w = 224,
+                            .filter_h = filter,
+                            .filter_w = filter,
+                            .stride_h = stride,
+                            .stride_w = stride,
+                            .pad_h = pad,
+                            .pad_w = pad,
+                            .pad_high_h = pad,
+                            .pad_high_w = pad,
+                            .unaligned = unaligned};
+        const auto ranking = rank(hopper(), p);
+        ASSERT_TRUE(ranking);
+        EXPECT_EQ(ranking->candidates.front().recipe.main().algorithm.pipeline, Pipeline::stem)
+            << name_of(direction) << " filter " << filter << " unaligned " << unaligned;
+      }
+}
+
 }  // namespace
 }  // namespace tilesmith

@@ -30,7 +30,10 @@ Source checked_source(const KernelConfig& config, const CudaSpec& spec) {
   const Pipeline pipeline = config.algorithm.pipeline;
   const std::string own = pipeline == Pipeline::halo ? "ts::conv" : "ts::gemm";
   const std::string shared = pipeline == Pipeline::mma_sm80 ? "ts::conv::kConvSharedBytes" : own + "::kSharedBytes";
-  if (pipeline != Pipeline::depthwise && pipeline != Pipeline::grouped)
+  const bool in_runs = pipeline == Pipeline::grouped || pipeline == Pipeline::stem;
+  if (in_runs && config.algorithm.split_k)
+    source.text += fmt::format("static_assert(4 * ts::conv::kPartFloats == {});\n", facts.part_bytes);
+  if (pipeline != Pipeline::depthwise && !in_runs)
     source.text +=
         fmt::format("static_assert({} == {} && {}::kThreads == {});\n", shared, facts.shared_bytes, own, facts.threads);
   return source;

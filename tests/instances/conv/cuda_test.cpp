@@ -154,7 +154,20 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("boxes_are_sixteens", halo, [](S&, A& a) { a.tile[0] = 7; });
   expect("fields_belong_to_pipeline", halo, [](S&, A& a) { a.block_per_cu = 2; });
   expect("shared_memory_fits", halo, [](S&, A& a) { a.stages = 60; });
-  for (const KernelConfig& config : {gather, window, depthwise, grouped, halo})
+  const KernelConfig stem = listed_conv(Pipeline::stem),
+                     stem_weight = listed_conv(Pipeline::stem, DataType::bf16, ConvDirection::backward_weight);
+  expect("images_have_few_channels", stem, [](S& s, A&) { s.direction = ConvDirection::backward_data; });
+  expect("images_have_few_channels", stem, [](S& s, A&) { s.spatial_dims = 2; });
+  expect("warps_have_sixteens", stem, [](S&, A& a) { a.tile[0] = 72; });
+  expect("warps_have_sixteens", stem_weight, [](S&, A& a) { a.tile[2] = 12; });
+  expect("tensors_lie_as_pairs", stem, [](S& s, A& a) {
+    s.epilogue_ops = {EpilogueOp::add};
+    a.vector[2] = 1;
+  });
+  expect("fields_belong_to_pipeline", stem, [](S&, A& a) { a.stages = 3; });
+  expect("fields_belong_to_pipeline", stem_weight, [](S&, A& a) { a.vector[0] = 4; });
+  expect("registers_hold_sums", stem, [](S&, A& a) { a.block_per_cu = 8; });
+  for (const KernelConfig& config : {gather, window, depthwise, grouped, halo, stem})
     for (const RuleVerdict& verdict : cuda_conv_verdicts({config, conv_arch("sm_90a")}))
       EXPECT_TRUE(seen.contains(std::string(verdict.rule))) << verdict.rule;
   EXPECT_EQ(refusing(window, "sm_80"), "chip_offers_pipeline") << "wgmma is Hopper's";

@@ -24,7 +24,7 @@ struct Pixels {
 
 // Copies `rows` x `columns` pixels that are `hop` apart, from (row, column) of an image's slice on. What lies outside the
 // image becomes zeros, and so does what lies behind the first `rows_met` and `columns_met`. Swizzled, chunk c of pixel p
-// of 128 bytes lies at c ^ (p & 7): eight neighbours' chunks are in different banks then.
+// of 128 bytes lies at c ^ (p & 7), of 64 bytes at c ^ (p / 2 & 3): eight neighbours' chunks are in different banks then.
 template <bool kSwizzled = false>
 TS_DEVICE void copy_tile(u32 to, const Shape& shape, const Pixels& pixels, int image, int slice, int row, int column,
                          int row_hop, int column_hop, int rows, int columns, int rows_met, int columns_met) {
@@ -44,7 +44,7 @@ TS_DEVICE void copy_tile(u32 to, const Shape& shape, const Pixels& pixels, int i
                      chunk * 16 + at_h * row_bytes + at_w * column_bytes;
   // Swizzled: from one of its pixels to the next a thread passes over a multiple of 8.
   static_assert(!kSwizzled || kThreads % 64 == 0);
-  to += first * shape.pixel_bytes + (kSwizzled ? chunk ^ (first & 7) : chunk) * 16;
+  to += first * shape.pixel_bytes + (kSwizzled ? chunk ^ (first * chunks / 8 & (chunks - 1)) : chunk) * 16;
   while (h < rows) {
     copy_async(to, from, wanted && static_cast<u32>(at_h) < end_h && static_cast<u32>(at_w) < end_w);
     to += together * shape.pixel_bytes;

@@ -129,9 +129,11 @@ TS_DEVICE Step plan_step(const TsCudaConvArgs& args, const Shape& shape, const R
   if (!s.wanted) return s;
   const int of_run = number / args.depth_steps, depth_tap = number - of_run * args.depth_steps;
   u32 rest = static_cast<u32>(run.first_tile + of_run);
-  // Rows first: what two tiles share is still in a cache.
-  const int row = split_off(rest, args.tiles[1]) * cfg::kRows;
-  const int column = split_off(rest, args.tiles[2]) * shape.columns();
+  // Rows first: what two tiles share is still in a cache. Or columns: what two tiles leave of a row goes to memory at once.
+  int row = 0, column = 0;
+  if (!cfg::kColumnsFirst) row = split_off(rest, args.tiles[1]) * cfg::kRows;
+  column = split_off(rest, args.tiles[2]) * shape.columns();
+  if (cfg::kColumnsFirst) row = split_off(rest, args.tiles[1]) * cfg::kRows;
   const int slice = split_off(rest, args.tiles[0]);
   s.image = split_off(rest, static_cast<int>(args.batch));
   AxisPhase p[3];

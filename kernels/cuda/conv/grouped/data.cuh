@@ -14,6 +14,7 @@
 //   kRows, kColumns           results of a tile: 16 for each four warps, or a multiple
 //   kPace                     as of conv/depthwise/data.cuh
 //   kWarps, kStages, kBlocksPerSm; kWarps a multiple of 4
+//   kColumnsFirst (bool), false
 //   kPairs (bool), true; kEpilogueLength, kEpilogue[], kEpilogueTypes[] and what else gemm's files ask for
 // Groups are neighbours in all tensors but w, and have together a multiple of 8 channels; pixels begin at multiples of 16
 // bytes. Taps of w are equally far apart.

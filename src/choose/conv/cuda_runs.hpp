@@ -1,0 +1,39 @@
+// The launch of a CUDA kernel whose blocks have runs of tiles (kernels/cuda/conv/grouped, kernels/cuda/conv/stem).
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "spec/cuda/spec.hpp"
+#include "tilesmith/conv.hpp"
+#include "vocabulary/config.hpp"
+
+namespace tilesmith {
+
+struct CudaConvRuns {
+  std::array<int, 3> phases{}, tiles_along{};  ///< by coordinate; of the largest phase
+  std::int64_t tiles = 0;                      ///< of a block of channels, in all
+  std::int64_t units = 0;                      ///< blocks of channels, times parts of the filter where the result is w
+  std::int64_t runs = 1;                       ///< into which the tiles are cut
+  std::int64_t resident = 1;                   ///< blocks that share an SM
+  double uneven = 1;                           ///< what the longest share of the chip is of an equal one
+  int depth_steps = 1;                         ///< of a tile
+  std::int64_t stage_bytes = 0, shared_bytes = 0;
+  double seconds = 0;  ///< predicted
+
+  [[nodiscard]] std::int64_t blocks() const { return units * runs; }
+  /// Steps of all blocks.
+  [[nodiscard]] double steps() const { return static_cast<double>(tiles * units) * depth_steps; }
+};
+
+/// The tiles of `rows` x `columns` results.
+[[nodiscard]] CudaConvRuns cuda_conv_tiles(const ConvProblem& problem, int rows, int columns);
+
+/// Cuts the tiles into as many runs as fill the chip, of blocks of which `most` share an SM at most.
+void cut_into_runs(CudaConvRuns& work, const CudaSpec& spec, int most);
+
+[[nodiscard]] CudaConvRuns cuda_grouped_work(const KernelConfig& config, const CudaSpec& spec,
+                                             const ConvProblem& problem);
+[[nodiscard]] CudaConvRuns cuda_stem_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& problem);
+
+}  // namespace tilesmith

@@ -1,0 +1,118 @@
+// Kernels for images of 1 to 4 channels, of any layout, in one group.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "choose/conv/cuda_depthwise_work.hpp"
+#include "choose/conv/cuda_pipelines.hpp"
+#include "choose/conv/cuda_runs.hpp"
+#include "choose/conv/cuda_work.hpp"
+#include "choose/rounding.hpp"
+#include "instances/conv/cuda_resources.hpp"
+#include "problem/conv/problem.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr std::int64_t kMostChannelsOfStem = 4, kUnitBytes = 16, kStemColumns = 16;
+constexpr std::int64_t kPlanBytesOfStem = 32 * 104;  // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
+
+/// The units of kernels/cuda/conv/stem/windows.cuh: of a row of a tile, those that a result meets in a slice, and the
+/// same made even.
+struct StemUnits {
+  std::int64_t of_row = 0, met = 0, of_slice = 0;
+};
+StemUnits stem_units(const ConvProblem& p) {
+  const CudaConvAxis row = cuda_conv_axis(p, 2);
+  const std::int64_t pairs = p.filter_w / 2, odd = p.filter_w % 2;
+  const std::int64_t paired = std::min(pairs, row.pace % 2 == 1 ? row.pace : row.pace / 2);
+  const std::int64_t width = kStemColumns + (pairs > 0 ? 2 * (pairs - 1) / row.pace : 0);
+  const std::int64_t met = p.filter_h * (pairs + odd);
+  return {(paired + odd) * width, met, ceil_div(met, std::int64_t{2}) * 2};
+}
+
+bool adds_filters_up(const ConvProblem& p) {
+  return p.direction == ConvDirection::backward_weight;
+}
+
+std::int64_t stem_stage_bytes(const KernelConfig& config, const ConvProblem& p) {
+  const CudaStemTile tile = cuda_stem_tile(config.algorithm);
+  const CudaConvAxis rows = cuda_conv_axis(p, 1);
+  const std::int64_t of_y = adds_filters_up(p) ? kStemColumns * tile.rows * tile.filters * 2 : 0;
+  return of_y + ((tile.rows - 1) * rows.pace + rows.taps) * stem_units(p).of_row * kUnitBytes;
+}
+
+std::int64_t stem_shared_bytes(const KernelConfig& config, const ConvProblem& p) {
+  const std::int64_t stages = config.algorithm.stages * stem_stage_bytes(config, p);
+  if (adds_filters_up(p))
+    return kPlanBytesOfStem + std::max<std::int64_t>(stages, 16 * cuda_conv_resources(config).threads);
+  const std::int64_t units = stem_units(p).of_slice;
+  const std::int64_t filters = p.filter_d * units * cuda_stem_tile(config.algorithm).filters * kUnitBytes;
+  return kPlanBytesOfStem + kUnitBytes + ceil_div(4 * units, kUnitBytes) * kUnitBytes + stages + filters;
+}
+
+/// Whether y is read 16 bytes at a time.
+bool y_is_aligned(const ConvProblem& p) {
+  return !p.unaligned && p.k % 8 == 0;
+}
+
+std::optional<std::string> stem_unsuited(const KernelConfig& config, const ConvProblem& p) {
+  if (p.groups != 1 || p.c > kMostChannelsOfStem)
+    return fmt::format("{} groups of {} channels, the kernel's 1 of at most {}", p.groups, p.c, kMostChannelsOfStem);
+  const CudaConvResources facts = cuda_conv_resources(config);
+  if ((facts.pairs && !cuda_conv_access(p).pairs) || (facts.aligned && !y_is_aligned(p)))
+    return fmt::format("y goes by {}; k {}, unaligned {}", facts.pairs ? "pairs" : "16 bytes", p.k, p.unaligned);
+  if (const std::int64_t bytes = stem_shared_bytes(config, p); bytes > facts.shared_bytes)
+    return fmt::format("tiles and filters of {} taps take {} bytes of shared memory", taps_of(p), bytes);
+  return {};
+}
+
+/// A problem's kernels have the widest accesses, and of the numbers of units the least that holds a slice of the
+/// filter, or the most.
+bool stem_is_needless(const KernelConfig& config, const ConvProblem& p) {
+  const CudaConvResources facts = cuda_conv_resources(config);
+  if (!adds_filters_up(p)) return facts.pairs != cuda_conv_access(p).pairs;
+  const std::span<const int> units = cuda_stem_units();
+  const auto found = std::ranges::lower_bound(units, stem_units(p).met);
+  return facts.aligned != y_is_aligned(p) ||
+         cuda_stem_tile(config.algorithm).units != (found == units.end() ? units.back() : *found);
+}
+
+double stem_seconds(const KernelConfig& config, const CudaGemmTile&, const CudaSpec& spec, const ConvProblem& problem) {
+  return cuda_stem_work(config, spec, problem).seconds;
+}
+
+}  // namespace
+
+CudaConvRuns cuda_stem_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
+  const CudaStemTile tile = cuda_stem_tile(config.algorithm);
+  const CudaConvResources facts = cuda_conv_resources(config);
+  const bool weight = adds_filters_up(p);
+  const StemUnits units = stem_units(p);
+  CudaConvRuns w = cuda_conv_tiles(p, tile.rows, kStemColumns);
+  w.units = ceil_div(p.k, std::int64_t{tile.filters});
+  if (weight) w.units *= p.filter_d * ceil_div(units.met, std::int64_t{tile.units});
+  w.stage_bytes = stem_stage_bytes(config, p);
+  w.shared_bytes = stem_shared_bytes(config, p);
+  cut_into_runs(w, spec, facts.blocks_per_sm);
+  // Cycles of an SM: of products, of which mma.sync does kProducts in one; and of units that are brought, which few
+  // warps wait for. Fitted on an H200.
+  constexpr double kClock = 1.7e9, kProducts = 700, kOfUnit = 1.5, kWarpsEnough = 16;
+  const double alone = std::max(1.0, kWarpsEnough / static_cast<double>(w.resident * config.algorithm.wave[0]));
+  const auto depth = static_cast<double>(8 * (weight ? tile.units : units.of_slice));
+  const double products = static_cast<double>(kStemColumns * tile.rows * tile.filters) * depth;
+  const double cycles = products / kProducts + kOfUnit * static_cast<double>(w.stage_bytes / kUnitBytes) + 1000;
+  const double compute = w.steps() * cycles * alone / kClock / spec.reference.sms * w.uneven;
+  const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
+  w.seconds = std::max(compute, memory) + 1e-6 * spec.reference.launch_us;
+  if (weight)  // runs are added up by a launch of its own
+    w.seconds += 1e-6 * spec.reference.launch_us + static_cast<double>(w.blocks() * facts.part_bytes) / 1e12;
+  return w;
+}
+
+const CudaConvChoosing& cuda_conv_choosing_stem() {
+  static const CudaConvChoosing choosing{stem_unsuited, stem_is_needless, stem_seconds};
+  return choosing;
+}
+
+}  // namespace tilesmith

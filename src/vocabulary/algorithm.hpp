@@ -196,6 +196,7 @@ struct Algorithm {
   std::uint8_t pack_gqa = 1;       ///< query heads of one key head that share a tile
   std::int16_t block_per_cu = -1;  ///< occupancy asked of the compiler; -1 leaves it alone
   std::array<std::uint8_t, 2> cluster = {1, 1};  ///< NVIDIA GEMM: blocks along m and n that share what they load
+  std::uint8_t cluster_k = 1;  ///< NVIDIA GEMM: blocks of a cluster that share a tile by k and exchange partials
   std::uint8_t wave_groups = 1;
   std::uint8_t max_splits_log2 = 0;
   std::uint16_t max_seqlen_q = 0;
@@ -243,6 +244,7 @@ struct Algorithm {
     visit("pack_gqa", self.pack_gqa);
     visit("block_per_cu", self.block_per_cu);
     visit("cluster", self.cluster);
+    visit("cluster_k", self.cluster_k);
     visit("wave_groups", self.wave_groups);
     visit("max_splits_log2", self.max_splits_log2);
     visit("max_seqlen_q", self.max_seqlen_q);

@@ -159,8 +159,8 @@ TEST(KernelConfig, DefaultsArePartOfTheKeys) {
       defaults_text<Algorithm>(),
       "pipeline=qr instruction=auto scheduler=default epilogue=default tile=0x0x0x0x0x0x0x0x0 wave=0x0x0x0x0x0x0x0x0 "
       "warp=0x0x0x0x0x0x0x0x0 pad=0x0x0x0 tag=none stages=0 q_stages=1 bias_stages=0 pack_gqa=1 block_per_cu=-1 "
-      "cluster=1x1 wave_groups=1 max_splits_log2=0 max_seqlen_q=0 use_trload=0 split_k=0 split_k_atomic=0 stream_k=0 "
-      "prefetch_weights=0 packed_b=0 persistent=0 ping_pong=0 dynamic_scheduler=0 late_wait=0 late_store=0 "
+      "cluster=1x1 cluster_k=1 wave_groups=1 max_splits_log2=0 max_seqlen_q=0 use_trload=0 split_k=0 split_k_atomic=0 "
+      "stream_k=0 prefetch_weights=0 packed_b=0 persistent=0 ping_pong=0 dynamic_scheduler=0 late_wait=0 late_store=0 "
       "double_buffer=0 preshuffle=0 transpose_c=0 explicit_gemm=0 vector=0x0x0 groups_merged=1 subtile=0x0 images=0")
       << kKeysAreOrphaned;
 }

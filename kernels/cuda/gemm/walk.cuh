@@ -62,14 +62,14 @@ struct Walk {
 
   // Fills in item `item`; false when there is none. `rank` is the block's number in its cluster.
   TS_DEVICE bool find(int item, int rank, Tile& t) {
-    const int splits = cfg::kSplitK ? args.splits : 1;
-    int index = cfg::kSplitK ? item / splits : item;
-    t.split = item - index * splits;
-    t.index = index;
+    constexpr bool kParts = cfg::kSplitK || cfg::kClusterK > 1;
+    const int splits = cfg::kSplitK ? args.splits : cfg::kClusterK;
+    t.index = cfg::kSplitK ? item / splits : item;
+    t.split = cfg::kClusterK > 1 ? rank : item - t.index * splits;
     // In 32 bits: a division in 64 bits is a function call, which would make the compiler wait for the wgmma in flight.
-    t.step = cfg::kSplitK ? all_steps * t.split / splits : 0;
-    t.steps = cfg::kSplitK ? all_steps * (t.split + 1) / splits - t.step : all_steps;
-    return place(rank, t);
+    t.step = kParts ? all_steps * t.split / splits : 0;
+    t.steps = kParts ? all_steps * (t.split + 1) / splits - t.step : all_steps;
+    return place(cfg::kClusterK > 1 ? 0 : rank, t);
   }
 
   // Where tile t.index lies; false when there is no such tile.

@@ -148,11 +148,37 @@ class SpaceWalk {
       const std::vector<Algorithm>& alike = row.first_for ? seen : seen_first;
       if (!for_others && std::ranges::find(alike, algorithm) != alike.end()) continue;
       config.algorithm = algorithm;
+      const int shared_by = cuda_gemm_cluster_k(config, row, spec_, shape_);
+      if constexpr (Visitor::kHearsRefusals) refuse_other_clusters(config, row, widths, refused, shared_by);
+      if (row.cluster_k > 1 && shared_by == 1) continue;
+      config.algorithm.cluster_k = static_cast<std::uint8_t>(shared_by);
       const CudaGemmRule* rule = refused != nullptr ? refused : refusal_of_tile(config, spec_);
       if (rule != nullptr && !Visitor::kHearsRefusals) continue;
       if (!walk(config, row, widths, rule, for_others, place, first)) continue;
       seen.push_back(algorithm);
       if (row.first_for) seen_first.push_back(algorithm);
+    }
+  }
+
+  /// The clusters of a row that shares tiles by k, but those of as many blocks as the shape should have.
+  void refuse_other_clusters(KernelConfig config, const CudaGemmTile& row, const std::vector<CudaGemmWidths>& widths,
+                             const CudaGemmRule* refused, int suiting) {
+    if (row.cluster_k == 1) return;
+    for (int blocks = 2; blocks <= row.cluster_k; ++blocks) {
+      if (blocks == suiting) continue;
+      config.algorithm = algorithm_of(signature_, *spec_.gemm.pipeline(config.algorithm.pipeline), row);
+      config.algorithm.cluster_k = static_cast<std::uint8_t>(blocks);
+      const CudaGemmRule* tile_rule = refused != nullptr ? refused : refusal_of_tile(config, spec_);
+      for (const CudaGemmWidths& width : widths) {
+        config.algorithm.vector = width;
+        const CudaGemmRule* rule = tile_rule != nullptr ? tile_rule : refusal_of_access(config, row, spec_);
+        if (rule != nullptr)
+          visitor_.refuse(config, *rule);
+        else
+          visitor_.refuse(config, "cluster_suits",
+                          suiting == 1 ? "the tiles alone fill the chip, or k has one step"
+                                       : "clusters of another size should take less time");
+      }
     }
   }
 

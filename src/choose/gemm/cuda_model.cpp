@@ -42,9 +42,16 @@ double join_seconds(const CudaSpec& spec, const CudaGemmResources& facts, int pa
   return 1e-6 * spec.gemm.join_us + parts * static_cast<double>(facts.part_bytes) / spec.gemm.join_bytes_per_second;
 }
 
-/// Microseconds that a tile, or one of `splits` parts of it, takes for a stage of k.
+/// What the blocks of a cluster take to exchange partials of a tile: each receives a share of it from all others.
+double cluster_join_seconds(const CudaSpec& spec, const CudaGemmResources& facts, int blocks) {
+  const double received = static_cast<double>(facts.part_bytes) * (blocks - 1) / blocks;
+  const double rate = spec.gemm.cluster_join_bytes_per_second;
+  return 1e-6 * spec.gemm.cluster_join_us + (rate > 0 ? received / rate : 0);
+}
+
+/// Microseconds that a tile, or one of `parts` parts of it, takes for a stage of k.
 double step_microseconds(const KernelConfig& config, const CudaGemmResources& facts, const CudaGemmTile& row,
-                         const CudaSpec& spec, const CudaGemmShape& shape, int splits) {
+                         const CudaSpec& spec, const CudaGemmShape& shape, int parts) {
   const auto& g = std::get<GemmSignature>(config.signature);
   const Algorithm& a = config.algorithm;
   double step = row.step_us;
@@ -60,7 +67,7 @@ double step_microseconds(const KernelConfig& config, const CudaGemmResources& fa
   const Straddling straddles = straddling(g, shape);
   const double straddling_rows = (straddles.a ? rows_a / a.cluster[1] : 0) + (straddles.b ? rows_b / a.cluster[0] : 0);
   const double busy =
-      static_cast<double>(cuda_gemm_tiles(config, shape) * splits) / static_cast<double>(cuda_gemm_places(facts, spec));
+      static_cast<double>(cuda_gemm_tiles(config, shape) * parts) / static_cast<double>(cuda_gemm_places(facts, spec));
   const double row_ns = std::max(spec.gemm.row_ns * (rows_a + rows_b), spec.gemm.straddle_ns * straddling_rows);
   step = std::max(step, 1e-3 * row_ns * facts.blocks_per_sm * std::min(busy, 1.0));
   step += spec.gemm.transpose_us * facts.transposed_rows / 128;
@@ -89,13 +96,13 @@ double bytes_of(const KernelConfig& config, const CudaGemmResources& facts, cons
 /// Of one row of tiles, the columns of B that an item reads and no other. Two SMs share a way to memory, which one of
 /// them may have alone where half of all are busy: it then takes not quite half the time.
 double own_columns_seconds(const KernelConfig& config, const CudaGemmResources& facts, const CudaSpec& spec,
-                           const CudaGemmShape& shape, int splits) {
+                           const CudaGemmShape& shape, int parts) {
   constexpr double kAlone = 1.1;
   const Algorithm& a = config.algorithm;
   if (spec.gemm.pair_bytes_per_second == 0 || shape.grouping != GemmGrouping::none || shape.m > a.tile[0]) return 0;
   const double columns = std::min<double>(a.tile[1], static_cast<double>(shape.n));
-  const double bytes = columns * facts.bits_of_b / 8 * static_cast<double>(shape.k + shape.k2) / splits;
-  const bool in_pairs = 2 * cuda_gemm_tiles(config, shape) * splits > cuda_gemm_places(facts, spec);
+  const double bytes = columns * facts.bits_of_b / 8 * static_cast<double>(shape.k + shape.k2) / parts;
+  const bool in_pairs = 2 * cuda_gemm_tiles(config, shape) * parts > cuda_gemm_places(facts, spec);
   return bytes * facts.blocks_per_sm * (in_pairs ? 2 : kAlone) / spec.gemm.pair_bytes_per_second;
 }
 
@@ -128,7 +135,8 @@ double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmResource
   const auto& g = std::get<GemmSignature>(config.signature);
   const Algorithm& a = config.algorithm;
   const CudaReferenceChip& chip = spec.reference;
-  const std::int64_t steps = ceil_div(cuda_gemm_steps(shape, std::max(facts.stage_k, 1)), splits);
+  const int parts = splits * a.cluster_k;
+  const std::int64_t steps = ceil_div(cuda_gemm_steps(shape, std::max(facts.stage_k, 1)), parts);
   const auto real_steps = static_cast<double>(steps);
   double seconds = 0;
   if (a.pipeline == Pipeline::skinny_tma) {  // a row of a box is read from the cache, whoever else reads it
@@ -142,7 +150,7 @@ double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmResource
     const double beside = has_weights(g) ? static_cast<double>(a.tile[0]) * facts.element_bytes : 0;
     seconds = (a.tile[1] * facts.bits_of_b / 8.0 + beside) * k / rate;
   } else if (row != nullptr && row->step_us > 0) {
-    const double step = step_microseconds(config, facts, *row, spec, shape, splits);
+    const double step = step_microseconds(config, facts, *row, spec, shape, parts);
     seconds = 1e-6 * (real_steps * step + row->end_us);
   } else {
     const double efficiency =
@@ -151,7 +159,8 @@ double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmResource
     // The stages it walks over, and two for its start and end.
     seconds = 2.0 * a.tile[0] * a.tile[1] * (real_steps + 2) * facts.stage_k / rate;
   }
-  seconds = std::max(seconds, own_columns_seconds(config, facts, spec, shape, splits));
+  seconds = std::max(seconds, own_columns_seconds(config, facts, spec, shape, parts));
+  if (a.cluster_k > 1) seconds += cluster_join_seconds(spec, facts, a.cluster_k);
   // Added as they come, a part is left and the sum of all read, whatever their number.
   return splits > 1 ? seconds + join_seconds(spec, facts, a.split_k_atomic ? 2 : splits) : seconds;
 }
@@ -162,8 +171,10 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, co
   const auto real = [](std::int64_t value) { return static_cast<double>(value); };
   const bool groups = shape.grouping != GemmGrouping::none;
   const double item = cuda_gemm_item_seconds(config, facts, row, spec, shape, work.splits);
-  const double rounds =
-      groups ? expected_rounds(config, facts, spec, shape) : real(ceil_div(work.items, cuda_gemm_places(facts, spec)));
+  const int cluster_k = config.algorithm.cluster_k;
+  const std::int64_t at_a_time = cluster_k == 1 ? cuda_gemm_places(facts, spec)
+                                                : cuda_gemm_clusters(cluster_k, facts.blocks_per_sm, spec) * cluster_k;
+  const double rounds = groups ? expected_rounds(config, facts, spec, shape) : real(ceil_div(work.items, at_a_time));
   // Stream-K leaves one part of a tile in memory, reads another and its own.
   const double seconds = config.algorithm.stream_k
                              ? real(work.items) / real(std::max<std::int64_t>(work.blocks, 1)) * item +

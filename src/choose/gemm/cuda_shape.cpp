@@ -26,6 +26,8 @@ std::string_view cuda_gemm_obstacle(const KernelConfig& config, const CudaGemmSh
   if ((a.pipeline == Pipeline::skinny_tma || a.pipeline == Pipeline::skinny) && shape.m > a.tile[0])
     return "a skinny kernel has a row of its tile for every row of A";
   if (shape.k == 0 && a.pipeline != Pipeline::mma_sm80) return "only mma_sm80 goes on without a single step of k";
+  if (a.cluster_k > 1 && cuda_gemm_steps(shape, facts.stage_k) < a.cluster_k)
+    return "each block of a cluster that shares a tile by k has a step of it";
   // The cp.async stream reads whole 16 bytes of k and may not pass the row's end.
   if (a.pipeline == Pipeline::skinny && shape.k * facts.bits_of_b % 128 != 0)
     return "skinny reads whole 16 bytes along k";

@@ -10,6 +10,7 @@ namespace tilesmith {
 namespace {
 
 constexpr int kLeastSide = 16, kMostSide = 256, kMostStages = 12;
+constexpr int kSharings = 11;  // of k: none, by parts, by parts in any order, stream-K, clusters of 2 to 8
 
 /// Whether a side is worth trying for a size: not the double of a side that holds all of it.
 bool is_clamped(int side, int least, std::int64_t size) {
@@ -42,12 +43,13 @@ struct Space {
     if (!passes(cuda_gemm_tile_rules(), config)) return;
     for (int blocks = 1; blocks <= 2; ++blocks)
       for (const auto& [m, n] : {std::pair{1, 1}, std::pair{2, 1}, std::pair{1, 2}})
-        for (int shared = 0; shared < 4; ++shared) {
+        for (int shared = 0; shared < kSharings; ++shared) {
           a.block_per_cu = static_cast<std::int16_t>(blocks);
           a.cluster = {static_cast<std::uint8_t>(m), static_cast<std::uint8_t>(n)};
           a.split_k = shared == 1 || shared == 2;
           a.split_k_atomic = shared == 2;
           a.stream_k = shared == 3;
+          a.cluster_k = static_cast<std::uint8_t>(shared > 3 ? shared - 2 : 1);  // 2 to 8 blocks
           a.stages = kFewestStages;
           a.vector = widths.front();
           if (!passes(cuda_gemm_tile_rules(), config) || !shares_if_asked(config)) continue;
@@ -68,7 +70,7 @@ struct Space {
     const bool few = pipeline.pipeline == Pipeline::skinny_tma || pipeline.pipeline == Pipeline::skinny;
     const bool takes_turns = pipeline.pipeline == Pipeline::warp_specialized;
     const bool groups = takes_turns || pipeline.pipeline == Pipeline::weight_only;
-    const int least_m = few ? 8 : takes_turns ? 64 : kLeastSide;
+    const int least_m = few ? 8 : takes_turns ? 32 : kLeastSide;
     const int most_m = pipeline.pipeline == Pipeline::skinny_tma ? 64 : few ? 16 : kMostSide;
     const int stage_bytes = groups || pipeline.pipeline == Pipeline::skinny_tma ? 128 : 64;
     const int least_k = 8 * stage_bytes / bits_of(pipeline.pipeline == Pipeline::skinny ? signature.b : signature.a);

@@ -1,6 +1,7 @@
 #include "choose/gemm/cuda_work.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "choose/gemm/cuda_model.hpp"
 #include "choose/rounding.hpp"
@@ -21,6 +22,14 @@ std::int64_t cuda_gemm_places(const KernelConfig& config, const CudaSpec& spec) 
   return cuda_gemm_places(cuda_gemm_resources(config), spec);
 }
 
+std::int64_t cuda_gemm_clusters(int cluster_k, int blocks_per_sm, const CudaSpec& spec) {
+  const std::vector<double>& shares = spec.gemm.cluster_sms;
+  const auto size = static_cast<std::size_t>(std::max(cluster_k, 2)) - 2;
+  const double share = shares.empty() ? 1 : shares[std::min(size, shares.size() - 1)];
+  const auto sms = static_cast<std::int64_t>(share * spec.reference.sms);
+  return std::max<std::int64_t>(sms * blocks_per_sm / std::max(cluster_k, 1), 1);
+}
+
 int cuda_gemm_splits(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
                      const CudaGemmShape& shape) {
   if (!config.algorithm.split_k) return 1;
@@ -36,6 +45,30 @@ int cuda_gemm_splits(const KernelConfig& config, const CudaGemmTile* row, const 
         cuda_gemm_item_seconds(config, facts, row, spec, shape, best))
       best = splits;
   return std::max(best, 1);
+}
+
+int cuda_gemm_cluster_k(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
+                        const CudaGemmShape& shape) {
+  const std::int64_t tiles = cuda_gemm_tiles(config, shape);
+  int most = row.cluster_k;
+  while (most > 1 && tiles > cuda_gemm_clusters(most, row.blocks_per_sm, spec)) --most;
+  most = static_cast<int>(
+      std::min<std::int64_t>(most, cuda_gemm_steps(shape, std::max<int>(config.algorithm.tile[2], 1))));
+  if (most <= 1) return 1;
+  const CudaGemmResources facts = cuda_gemm_resources(config);
+  KernelConfig tried = config;
+  Algorithm& a = tried.algorithm;
+  int best = 1;
+  double least = std::numeric_limits<double>::infinity();
+  for (int blocks = most; blocks > 1; --blocks) {
+    if (!a.transpose_c && a.tile[1] % (16 * blocks) != 0) continue;  // shares that are no whole slabs
+    a.cluster_k = static_cast<std::uint8_t>(blocks);
+    const double seconds = cuda_gemm_item_seconds(tried, facts, &row, spec, shape, 1);
+    if (seconds >= least) break;
+    best = blocks;
+    least = seconds;
+  }
+  return best;
 }
 
 CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
@@ -59,15 +92,16 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmTile* row,
     return work;
   }
   work.splits = cuda_gemm_splits(config, row, spec, shape);
-  work.items = tiles * work.splits;
-  work.blocks = facts.persistent ? std::min(work.items, at_a_time * cluster) : work.items;
+  work.items = tiles * work.splits * a.cluster_k;
+  // A cluster that shares a tile by k has no other one.
+  work.blocks = facts.persistent && a.cluster_k == 1 ? std::min(work.items, at_a_time * cluster) : work.items;
   if (a.split_k) {
     work.places = a.split_k_atomic ? tiles : work.items;
     work.counters = tiles * facts.counters;
   }
   if (a.pipeline == Pipeline::warp_specialized && shape.grouping == GemmGrouping::none) {
     const std::int64_t rows_of_tiles = ceil_div(shape.m, std::int64_t{a.tile[0]} * a.cluster[0]) * a.cluster[0];
-    const std::int64_t steps = cuda_gemm_steps(shape, facts.stage_k) / work.splits;
+    const std::int64_t steps = cuda_gemm_steps(shape, facts.stage_k) / work.splits / a.cluster_k;
     const auto at_most = [](std::int64_t value, double limit) { return static_cast<double>(value) <= limit; };
     work.b_first = at_most(shape.m, spec.gemm.b_first_m);
     work.late_launch_dependents = rows_of_tiles > 1 && at_most(rows_of_tiles, spec.gemm.next_at_end_rows) &&

@@ -17,6 +17,11 @@ namespace tilesmith {
 [[nodiscard]] int cuda_gemm_splits(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
                                    const CudaGemmShape& shape);
 
+/// Blocks of a cluster that should share a tile of the config by k: as many as should take the least time, of those a
+/// row allows with which all tiles run at a time. 1: the tiles leave no room for that, or k has too few steps.
+[[nodiscard]] int cuda_gemm_cluster_k(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
+                                      const CudaGemmShape& shape);
+
 struct CudaGemmWork {
   std::int64_t items = 0;     ///< tiles, or parts of tiles: at most so many blocks have something to do
   std::int64_t blocks = 0;    ///< of the grid
@@ -37,5 +42,8 @@ struct CudaGemmWork {
 /// Blocks that run at a time.
 [[nodiscard]] std::int64_t cuda_gemm_places(const KernelConfig& config, const CudaSpec& spec);
 [[nodiscard]] std::int64_t cuda_gemm_places(const CudaGemmResources& facts, const CudaSpec& spec);
+
+/// Clusters that share a tile by k and run at a time: of so many blocks, so many of them on an SM.
+[[nodiscard]] std::int64_t cuda_gemm_clusters(int cluster_k, int blocks_per_sm, const CudaSpec& spec);
 
 }  // namespace tilesmith

@@ -18,7 +18,7 @@ static_assert(TS_CONV_FORWARD == static_cast<int>(ConvDirection::forward) &&
               TS_CONV_BACKWARD_WEIGHT == static_cast<int>(ConvDirection::backward_weight));
 
 /// What templates read that store with GEMM's epilogue. The constants that GEMM's files ask for and no convolution uses
-/// are false.
+/// are false, and a block shares its tiles with no cluster.
 Status add_of_gemm(ConstantsTable& table, const ConvSignature& s) {
   TS_ASSIGN(const int type, gemm_type_number(s.data_type));
   TS_ASSIGN(const int out, gemm_type_number(s.type_out));
@@ -29,6 +29,7 @@ Status add_of_gemm(ConstantsTable& table, const ConvSignature& s) {
   table.add("kScaling", int{TS_GEMM_SCALE_TENSOR});
   table.add("kGrouping", int{TS_GEMM_UNGROUPED});
   for (const char* unused : {"kZeroPoints", "kMmPlusMm", "kSplitKAtomic", "kStagedTensors"}) table.add(unused, false);
+  table.add("kClusterK", 1);
   return add_gemm_epilogue(table, s.epilogue_ops, s.type_out, s.type_bias);
 }
 

@@ -58,6 +58,7 @@ std::string_view add_algorithm(ConstantsTable& table, const KernelConfig& config
   table.add("kStagedTensors", facts.staged_tensors);
   table.add("kSplitK", a.split_k);
   table.add("kSplitKAtomic", a.split_k_atomic);
+  table.add("kClusterK", a.cluster_k);
   switch (a.pipeline) {
     case Pipeline::warp_specialized:
     case Pipeline::weight_only:

@@ -86,7 +86,8 @@ Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanI
     return fail(ErrorCode::unsupported, fmt::format("k of {} is beyond what stream-K shares", depth_of(p)),
                 "an instance without streamk");
   launch.grid.x = static_cast<unsigned>(work.blocks);
-  launch.cluster = {config.algorithm.cluster[0] * unsigned{config.algorithm.cluster[1]}, 1, 1};
+  const Algorithm& algorithm = config.algorithm;
+  launch.cluster = {unsigned{algorithm.cluster[0]} * algorithm.cluster[1] * algorithm.cluster_k, 1, 1};
   launch.overlaps_previous = facts.tensor_maps;  // these kernels themselves wait for the kernel before them
   made->splits_ = work.splits;
   made->b_first_ = work.b_first;

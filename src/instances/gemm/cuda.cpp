@@ -26,19 +26,22 @@ void enumerate_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature, C
     std::vector<Algorithm> seen;  // a tile may be the first choice for several shapes
     for (const CudaGemmTile& row : pipeline.tiles) {
       if (!is_meant_for(signature, pipeline, row)) continue;
-      const Algorithm algorithm = algorithm_of(signature, pipeline, row);
+      Algorithm algorithm = algorithm_of(signature, pipeline, row);
       if (std::ranges::find(seen, algorithm) != seen.end()) continue;
       seen.push_back(algorithm);
-      config.algorithm = algorithm;
-      if (refusal_of_tile(config, spec) != nullptr) continue;
-      for (const CudaGemmWidths& widths : all_widths) {
-        config.algorithm.prefetch_weights = false;
-        config.algorithm.vector = widths;
-        if (refusal_of_access(config, row, spec) != nullptr) continue;
-        if (!sink(config)) return;
-        if (pipeline.pipeline != Pipeline::skinny_tma) continue;
-        config.algorithm.prefetch_weights = true;
-        if (!sink(config)) return;
+      for (int blocks = row.cluster_k == 1 ? 1 : 2; blocks <= row.cluster_k; ++blocks) {
+        algorithm.cluster_k = static_cast<std::uint8_t>(blocks);
+        config.algorithm = algorithm;
+        if (refusal_of_tile(config, spec) != nullptr) continue;
+        for (const CudaGemmWidths& widths : all_widths) {
+          config.algorithm.prefetch_weights = false;
+          config.algorithm.vector = widths;
+          if (refusal_of_access(config, row, spec) != nullptr) continue;
+          if (!sink(config)) return;
+          if (pipeline.pipeline != Pipeline::skinny_tma) continue;
+          config.algorithm.prefetch_weights = true;
+          if (!sink(config)) return;
+        }
       }
     }
   }

@@ -46,22 +46,22 @@ void redistribute_registers(int warpgroups, bool shares_columns, CudaGemmResourc
   facts.consumer_registers = std::min(share / 8 * 8, 240);
 }
 
-/// Transposed tiles: the rows that are turned together.
-int turned_rows(int tile_m) {
-  return tile_m < 48 ? tile_m : 64;
+/// Transposed tiles: the rows that are turned together, of those that a block finishes.
+int turned_rows(int rows) {
+  return rows <= 16 ? 16 : rows <= 32 ? 32 : 64;
 }
 
 /// Transposed tiles: bytes in which a warpgroup turns its sums, unless the store of matrices turns all of them.
-long turned_bytes(const GemmSignature& s, int tile_m, const CudaGemmResources& facts) {
+long turned_bytes(const GemmSignature& s, int rows, const CudaGemmResources& facts) {
   constexpr int kPitch = 64 + 4;  // floats
   const bool matrices = facts.store_box && s.epilogue_ops.empty() && facts.result_bytes == 2;
-  return matrices && s.grouping == GemmGrouping::none ? 0 : 4L * turned_rows(tile_m) * kPitch;
+  return matrices && s.grouping == GemmGrouping::none ? 0 : 4L * turned_rows(rows) * kPitch;
 }
 
-void transposed_store(const GemmSignature& s, int tile_m, CudaGemmResources& facts) {
-  facts.box_rows = tile_m % 64 == 0 ? 64 : tile_m % 32 == 0 ? 32 : tile_m % 16 == 0 ? 16 : 8;
+void transposed_store(const GemmSignature& s, int rows, CudaGemmResources& facts) {
+  facts.box_rows = rows % 64 == 0 ? 64 : rows % 32 == 0 ? 32 : rows % 16 == 0 ? 16 : 8;
   facts.slab_row_bytes =
-      slab_columns(s, turned_rows(tile_m), facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
+      slab_columns(s, turned_rows(rows), facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
 }
 
 void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemmResources& facts) {
@@ -79,12 +79,17 @@ void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemm
       s.grouping != GemmGrouping::none && along_a && tile_m == 64 && a.cluster[0] * a.cluster[1] == 1;
   facts.copy_rows = ends_early ? kFewCopyRows : tile_m / std::max<int>(a.cluster[1], 1);
   if (facts.element_bytes != 2) facts.transposed_rows = (along_a ? 0 : rows_a) + (along_b ? 0 : rows_b);
-  facts.slab_row_bytes = slab_columns(s, tile_n, facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
-  if (a.transpose_c) transposed_store(s, tile_m, facts);
+  // Of a tile that a cluster shares by k, a block finishes a share of wgmma's columns.
+  const int shares = std::max<int>(a.cluster_k, 1);
+  const int own_rows = 8 * ceil_div(tile_m, 8 * shares);
+  facts.slab_row_bytes =
+      slab_columns(s, tile_n / shares, facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
+  if (a.transpose_c) transposed_store(s, own_rows, facts);
   const long slabs = facts.store_box ? 2L * warpgroups * round_up(64 * facts.slab_row_bytes, 1024) : 0;
-  const long turned = a.transpose_c ? warpgroups * turned_bytes(s, tile_m, facts) : 0;
-  const long barriers = 8L * ((facts.transposed_rows > 0 ? 3 : 2) * a.stages + 2);
-  facts.shared_bytes = a.stages * (rows_a + rows_b) * 128L + slabs + turned + barriers + kFlag + kAlignment;
+  const long turned = a.transpose_c ? warpgroups * turned_bytes(s, own_rows, facts) : 0;
+  const long received = shares == 1 ? 0 : 4L * (a.transpose_c ? shares * own_rows : tile_m) * tile_n;
+  const long barriers = 8L * ((facts.transposed_rows > 0 ? 3 : 2) * a.stages + 2 + (shares > 1 ? warpgroups : 0));
+  facts.shared_bytes = a.stages * (rows_a + rows_b) * 128L + slabs + turned + received + barriers + kFlag + kAlignment;
   facts.part_bytes = 4L * tile_m * tile_n;
   facts.counters = a.ping_pong ? 1 : warpgroups;
 

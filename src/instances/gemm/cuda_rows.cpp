@@ -28,6 +28,10 @@ int stage_k_of(const GemmSignature& signature, Pipeline pipeline, const CudaGemm
   return 8 * stage_bytes / std::max(bits, 1);
 }
 
+bool shares_by_k(const CudaGemmTile& row, int blocks) {
+  return row.cluster_k == 1 ? blocks == 1 : blocks >= 2 && blocks <= row.cluster_k;
+}
+
 bool has_wave(const Algorithm& a, const CudaGemmTile& row) {
   for (std::size_t i = 0; i < a.wave.size(); ++i)
     if (a.wave[i] != (i < row.wave.size() ? row.wave[i] : 0)) return false;
@@ -51,6 +55,7 @@ Algorithm algorithm_of(const GemmSignature& signature, const CudaGemmPipeline& p
   a.stages = static_cast<std::uint8_t>(row.stages);
   a.block_per_cu = static_cast<std::int16_t>(row.blocks_per_sm);
   a.cluster = {static_cast<std::uint8_t>(row.cluster_m), static_cast<std::uint8_t>(row.cluster_n)};
+  a.cluster_k = static_cast<std::uint8_t>(row.cluster_k);
   a.ping_pong = row.ping_pong;
   a.split_k = row.splits > 1;
   a.split_k_atomic = row.split_k_atomic;
@@ -105,9 +110,10 @@ const CudaGemmTile* row_of(const KernelConfig& config, const CudaSpec& spec) {
   const auto made_from = [&](const CudaGemmTile& row) {
     return a.tile[0] == row.tile_m && a.tile[1] == row.tile_n && (row.stages == 0 || a.stages == row.stages) &&
            a.block_per_cu == row.blocks_per_sm && a.cluster[0] == row.cluster_m && a.cluster[1] == row.cluster_n &&
-           a.ping_pong == row.ping_pong && a.split_k == (row.splits > 1) && a.split_k_atomic == row.split_k_atomic &&
-           a.stream_k == row.stream_k && a.transpose_c == row.transpose_c && has_wave(a, row) &&
-           a.tile[2] == stage_k_of(signature, a.pipeline, row) && is_meant_for(signature, *pipeline, row);
+           shares_by_k(row, a.cluster_k) && a.ping_pong == row.ping_pong && a.split_k == (row.splits > 1) &&
+           a.split_k_atomic == row.split_k_atomic && a.stream_k == row.stream_k && a.transpose_c == row.transpose_c &&
+           has_wave(a, row) && a.tile[2] == stage_k_of(signature, a.pipeline, row) &&
+           is_meant_for(signature, *pipeline, row);
   };
   const auto found = std::ranges::find_if(pipeline->tiles, made_from);
   return found == pipeline->tiles.end() ? nullptr : &*found;

@@ -12,7 +12,8 @@ using CudaGemmRule = Rule<CudaGemmSubject>;
 [[nodiscard]] bool is_meant_for(const GemmSignature& signature, const CudaGemmPipeline& pipeline,
                                 const CudaGemmTile& row);
 
-/// The row's algorithm without widths of access; 0 stages where the row leaves their number open.
+/// The row's algorithm without widths of access; 0 stages where the row leaves their number open, and of clusters that
+/// share a tile by k the most blocks.
 [[nodiscard]] Algorithm algorithm_of(const GemmSignature& signature, const CudaGemmPipeline& pipeline,
                                      const CudaGemmTile& row);
 

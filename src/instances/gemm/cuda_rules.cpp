@@ -119,8 +119,10 @@ bool fields_belong(const Subject& s) {
   rest.split_k = false;
   if (s.algorithm().pipeline == Pipeline::skinny_tma) rest.prefetch_weights = false;
   if (is_warp_specialized(s)) {
+    const bool alone = !s.algorithm().split_k && rest.cluster == decltype(rest.cluster){1, 1};
+    if (alone && !rest.stream_k && !rest.ping_pong) rest.cluster_k = 1;
     // With multicast beside it stream-K spills: its walk stays in the producer's few registers.
-    if (!s.algorithm().split_k && rest.cluster == decltype(rest.cluster){1, 1}) rest.stream_k = false;
+    if (alone && rest.cluster_k == 1) rest.stream_k = false;
     rest.cluster = {1, 1};
     rest.ping_pong = false;
     rest.transpose_c = false;
@@ -132,8 +134,9 @@ bool accesses_are_carried(const Subject& s) {
   const auto& [a, b, d] = s.algorithm().vector;
   const int wide = 16 / element_bytes(s);
   const bool is_transposed = is_mixed(s) || s.algorithm().transpose_c;  // boxes have the rows that are turned together
-  const bool box =
-      d * result_bytes(s) == 16 && (is_warp_specialized(s) || is_mixed(s)) && (!is_transposed || s.tile_m() >= 48);
+  const int blocks = s.algorithm().cluster_k;  // that finish equal shares of a transposed tile's rows, whole eights
+  const bool box = d * result_bytes(s) == 16 && (is_warp_specialized(s) || is_mixed(s)) &&
+                   (!is_transposed || (s.tile_m() >= 48 * blocks && (blocks == 1 || s.tile_m() % (8 * blocks) == 0)));
   if (a != b || (d != 1 && d != 2 && !box)) return false;
   // Tensors that are read by elements have an address each, for which the sums of a transposed tile leave no registers.
   if (s.algorithm().transpose_c && d == 1 && std::ranges::any_of(s.signature().epilogue_ops, reads_tensor))
@@ -154,7 +157,11 @@ bool layout_is_carried(const Subject& s) {
 
 bool cluster_is_whole(const Subject& s) {
   const auto [m, n] = s.algorithm().cluster;
+  const int k = s.algorithm().cluster_k;
   if (m < 1 || n < 1 || m * n > 8) return false;
+  // Each block finishes a share of wgmma's columns: whole slabs of 16, or, transposed, whole eights.
+  if (k < 1 || k > 8) return false;
+  if (s.algorithm().transpose_c ? s.tile_m() < 8 * k : s.tile_n() % (16 * k) != 0) return false;
   const GemmSignature& g = s.signature();
   const int square = 128 / element_bytes(s);
   const int step_m = g.layout_a == MatrixOrder::column && n > 1 ? square : 8;
@@ -216,7 +223,7 @@ bool scales_are_carried(const Subject& s) {
   const GemmSignature& g = s.signature();
   if (!scales_fit(g)) return false;
   return !has_block_scales(g) || (!is_few_rows(s) && !s.algorithm().stream_k && !s.algorithm().transpose_c &&
-                                  (s.tile_n() == 0 || 128 % s.tile_n() == 0));
+                                  s.algorithm().cluster_k == 1 && (s.tile_n() == 0 || 128 % s.tile_n() == 0));
 }
 
 constexpr Rule<Subject> kRules[] = {
@@ -305,19 +312,20 @@ constexpr Rule<Subject> kRules[] = {
                           name_of(g.scale), name_of(g.layout_a), name_of(g.layout_b), s.tile_n());
      }},
     {"groups_are_carried",
-     "only pipelines for many rows carry groups, and then they do not split k or share it (stream-K), nor transpose "
-     "tiles; contiguous groups need a row-major A",
+     "only pipelines for many rows carry groups, and then they do not split k or share it (stream-K, clusters), nor "
+     "transpose tiles; contiguous groups need a row-major A",
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
        if (g.grouping == GemmGrouping::none) return true;
        return !is_few_rows(s) && !s.algorithm().split_k && !s.algorithm().stream_k && !s.algorithm().transpose_c &&
+              s.algorithm().cluster_k == 1 &&
               (g.grouping != GemmGrouping::contiguous || g.layout_a == MatrixOrder::row);
      },
      [](const Subject& s) {
-       return fmt::format("{} groups in {}, a {}, split_k {}, stream_k {}, transpose_c {}",
+       return fmt::format("{} groups in {}, a {}, split_k {}, stream_k {}, cluster_k {}, transpose_c {}",
                           name_of(s.signature().grouping), name_of(s.algorithm().pipeline),
                           name_of(s.signature().layout_a), s.algorithm().split_k, s.algorithm().stream_k,
-                          s.algorithm().transpose_c);
+                          s.algorithm().cluster_k, s.algorithm().transpose_c);
      }},
     {"lists_are_carried",
      "only the portable pipeline computes lists of products, without groups, a second product, scales or "
@@ -367,23 +375,25 @@ constexpr Rule<Subject> kRules[] = {
      }},
     {"fields_belong_to_pipeline",
      "all pipelines have two stages or more and a number of blocks an SM; the warp-specialised one may have clusters, "
-     "ping-pong, transposed tiles and, without clusters and split k, stream-K; parts are added as they come where k is "
-     "split",
+     "ping-pong, transposed tiles and, without clusters and split k, stream-K or, without ping-pong too, clusters that "
+     "share tiles by k; parts are added as they come where k is split",
      fields_belong,
      [](const Subject& s) {
        const Algorithm& a = s.algorithm();
        return fmt::format(
-           "stages {}, block_per_cu {}, cluster {} x {}, ping_pong {}, split_k {}, split_k_atomic {}, stream_k {}, "
-           "transpose_c {}",
-           a.stages, a.block_per_cu, a.cluster[0], a.cluster[1], a.ping_pong, a.split_k, a.split_k_atomic, a.stream_k,
-           a.transpose_c);
+           "stages {}, block_per_cu {}, cluster {} x {}, cluster_k {}, ping_pong {}, split_k {}, split_k_atomic {}, "
+           "stream_k {}, transpose_c {}",
+           a.stages, a.block_per_cu, a.cluster[0], a.cluster[1], a.cluster_k, a.ping_pong, a.split_k, a.split_k_atomic,
+           a.stream_k, a.transpose_c);
      }},
     {"cluster_loads_whole_patterns",
-     "each block of a cluster loads whole swizzle patterns of the tiles that the cluster shares",
+     "each block of a cluster loads whole swizzle patterns of the tiles that the cluster shares; one that shares a "
+     "tile "
+     "by k has 2 to 8 blocks, and each finishes whole slabs of 16 columns, or 8 rows or more of a transposed tile",
      [](const Subject& s) { return !is_warp_specialized(s) || cluster_is_whole(s); },
      [](const Subject& s) {
-       return fmt::format("tile {} x {} over a cluster of {} x {}", s.tile_m(), s.tile_n(), s.algorithm().cluster[0],
-                          s.algorithm().cluster[1]);
+       return fmt::format("tile {} x {} over a cluster of {} x {}, by k {}", s.tile_m(), s.tile_n(),
+                          s.algorithm().cluster[0], s.algorithm().cluster[1], s.algorithm().cluster_k);
      }},
     {"threads_fit", "the blocks that share an SM have no more threads together than the SM holds",
      [](const Subject& s) {
@@ -411,7 +421,8 @@ constexpr Rule<Subject> kRules[] = {
     {"accesses_are_carried",
      "kernels read A and B 16 bytes at a time, and portable kernels also element by element; kernels "
      "write D by elements (transposed tiles without tensors of the epilogue alone) or pairs; the warp-specialised "
-     "pipeline can also write 16 bytes at a time, its transposed tiles and the mixed pipeline's from 48 rows on",
+     "pipeline can also write 16 bytes at a time, its transposed tiles and the mixed pipeline's from 48 rows on, in a "
+     "cluster that shares them equal shares of so many",
      accesses_are_carried,
      [](const Subject& s) {
        const auto& [a, b, d] = s.algorithm().vector;

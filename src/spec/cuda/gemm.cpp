@@ -25,9 +25,9 @@ Result<CudaGemmCondition> read_condition(const JsonReader& reader) {
 }
 
 Result<CudaGemmTile> read_tile(const JsonReader& reader) {
-  TS_TRY(reader.only({"tile", "wave", "stages", "tma_boxes", "blocks_per_sm", "cluster", "splits", "ping_pong",
-                      "split_k_atomic", "stream_k", "transpose_c", "groups", "step_us", "end_us", "efficiency",
-                      "first_for"}));
+  TS_TRY(reader.only({"tile", "wave", "stages", "tma_boxes", "blocks_per_sm", "cluster", "cluster_k", "splits",
+                      "ping_pong", "split_k_atomic", "stream_k", "transpose_c", "groups", "step_us", "end_us",
+                      "efficiency", "first_for"}));
   CudaGemmTile tile;
   TS_ASSIGN(const std::vector<int> sizes, reader.at("tile").integers(1, 4096));
   if (sizes.size() != 2) return reader.at("tile").refuse("[rows, columns]");
@@ -44,6 +44,7 @@ Result<CudaGemmTile> read_tile(const JsonReader& reader) {
   TS_TRY(integer("tma_boxes", tile.tma_boxes, 16));
   TS_TRY(integer("blocks_per_sm", tile.blocks_per_sm, 32));
   TS_TRY(integer("splits", tile.splits, 64));
+  TS_TRY(integer("cluster_k", tile.cluster_k, 8));
   if (reader.has("cluster")) {
     TS_ASSIGN(const std::vector<int> cluster, reader.at("cluster").integers(1, 16));
     if (cluster.size() != 2) return reader.at("cluster").refuse("[blocks along m, blocks along n]");
@@ -144,7 +145,7 @@ Result<std::vector<CudaGemmPipeline>> read_cuda_pipelines(const JsonReader& read
 }
 
 Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
-  TS_TRY(reader.only({"join", "efficiency_without_row", "int8_ping_pong", "row_ns", "straddle_ns",
+  TS_TRY(reader.only({"join", "cluster_join", "efficiency_without_row", "int8_ping_pong", "row_ns", "straddle_ns",
                       "pair_bytes_per_second", "stream", "b_first_m", "late_launch_dependents", "transpose_us",
                       "scale_us", "list_gflop", "epilogues", "pipelines"}));
   CudaGemmSpec spec;
@@ -158,6 +159,19 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
   TS_TRY(figure(join.at("us"), spec.join_us));
   TS_ASSIGN(spec.join_bytes_per_second, join.at("bytes_per_second").number());
   if (!(spec.join_bytes_per_second > 0)) return join.at("bytes_per_second").refuse("a number above 0");
+  if (reader.has("cluster_join")) {
+    const JsonReader cluster = reader.at("cluster_join");
+    TS_TRY(cluster.only({"us", "bytes_per_second", "sms"}));
+    TS_TRY(figure(cluster.at("us"), spec.cluster_join_us));
+    TS_ASSIGN(spec.cluster_join_bytes_per_second, cluster.at("bytes_per_second").number());
+    if (!(spec.cluster_join_bytes_per_second > 0)) return cluster.at("bytes_per_second").refuse("a number above 0");
+    TS_ASSIGN(const auto shares, cluster.at("sms").elements());
+    for (const JsonReader& share : shares) {
+      TS_TRY(figure(share, spec.cluster_sms.emplace_back()));
+      if (!(spec.cluster_sms.back() > 0) || spec.cluster_sms.back() > 1)
+        return share.refuse("a share above 0, at most 1");
+    }
+  }
   TS_TRY(figure(reader.at("efficiency_without_row"), spec.efficiency_without_row));
   if (!(spec.efficiency_without_row > 0) || spec.efficiency_without_row > 1)
     return reader.at("efficiency_without_row").refuse("a share of the peak above 0, at most 1");

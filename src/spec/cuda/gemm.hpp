@@ -28,6 +28,8 @@ struct CudaGemmTile {
   int blocks_per_sm = 1;
   int cluster_m = 1;
   int cluster_n = 1;
+  int cluster_k =
+      1;           ///< most blocks of a cluster that share a tile by k; from 2 on, a row for clusters of 2 to so many
   int splits = 1;  ///< most parts of k; more than 1 make a tile that splits k
   bool ping_pong = false;
   bool split_k_atomic = false;
@@ -52,6 +54,12 @@ struct CudaGemmSpec {
   /// What a block adds for parts of a tile that it leaves or reads: a fence, a counter and a barrier, and the bytes at
   /// the rate at which one SM reads from the L2 cache. Estimated.
   double join_us = 0, join_bytes_per_second = 0;
+  /// The same where the blocks of a cluster exchange partials: barriers, and the bytes that a block receives at the
+  /// rate at which SMs write to each other's shared memory.
+  double cluster_join_us = 0, cluster_join_bytes_per_second = 0;
+  /// The share of the chip's SMs that run clusters of two, three, ... blocks at a time: a cluster's SMs are neighbours,
+  /// and what is left of a neighbourhood stays idle. Of sizes beyond the list, as for its last; empty: all SMs.
+  std::vector<double> cluster_sms;
   /// The share of the dense peak that is predicted for a tile of which the table says nothing: of a config that was
   /// made by hand, or of a row without figures.
   double efficiency_without_row = 0;

@@ -38,6 +38,7 @@ constexpr FieldToken kTokens[] = {
     {"bias_stages", "biasstages"},
     {"pack_gqa", "packgqa"},
     {"block_per_cu", "blocks"},
+    {"cluster_k", "clusterk"},
     {"late_wait", "latewait"},
     {"late_store", "latestore"},
     {"negative_scale", "negscale"},

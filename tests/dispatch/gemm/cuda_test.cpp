@@ -127,8 +127,15 @@ void CudaGemmPlans::compute(const std::vector<GemmProblem>& problems) const {
     for (const Candidate& candidate : ranking->candidates)
       if (seen.insert(candidate.recipe.main().algorithm.pipeline).second) {
         KernelConfig config = candidate.recipe.main();
-        // Every other one in parts.
-        config.algorithm.split_k = (seed + seen.size()) % 2 == 0;
+        // Every other one in parts, of memory or of a cluster.
+        const std::uint64_t turn = seed + seen.size();
+        config.algorithm.split_k = turn % 4 == 0;
+        if (turn % 4 == 2) {
+          config.algorithm.stages = std::min<std::uint8_t>(config.algorithm.stages, 3);  // room for what is received
+          config.algorithm.split_k_atomic = config.algorithm.stream_k = config.algorithm.ping_pong = false;
+          config.algorithm.cluster = {1, 1};
+          config.algorithm.cluster_k = static_cast<std::uint8_t>(2 << seed % 3);
+        }
         if (!backend->find<Gemm>().value()->check(config, problem)) config = candidate.recipe.main();
         trials.push_back({calls.size() - 1, config});
         configs.push_back(config);
@@ -499,6 +506,74 @@ TEST_F(CudaGemmPlans, StreamKSharesWhatFillsNoRound) {
         if (repeat == 0) first = one;
         EXPECT_TRUE(one == first) << "repeat " << repeat << " has other bits";
         EXPECT_TRUE(two == first) << "repeat " << repeat << " in another stream has other bits";
+      }
+    }
+  }
+}
+
+/// Each tile that a cluster of so many blocks may share by k, of those that are ranked.
+std::vector<KernelConfig> shared_by_clusters(const Backend& backend, const GemmProblem& problem) {
+  std::vector<KernelConfig> configs;
+  const Ranking ranking = backend.find<Gemm>().value()->rank(problem).value();
+  for (const Candidate& candidate : ranking.candidates) {
+    KernelConfig config = candidate.recipe.main();
+    if (config.algorithm.pipeline != Pipeline::warp_specialized) continue;
+    for (const int blocks : {2, 4, 8}) {
+      config.algorithm.stages = 3;
+      config.algorithm.cluster_k = static_cast<std::uint8_t>(blocks);
+      if (backend.find<Gemm>().value()->check(config, problem) && std::ranges::find(configs, config) == configs.end())
+        configs.push_back(config);
+    }
+  }
+  return configs;
+}
+
+TEST_F(CudaGemmPlans, BlocksOfAClusterShareTilesByK) {
+  if (const std::string arch = cuda_devices().value().front().arch(); arch != "sm_90a")
+    GTEST_SKIP() << "clusters are those of sm_90a; this device is " << arch;
+  std::vector<GemmProblem> problems{bf16(117, 1536, 1032),
+                                    bf16(283, 303, 520),
+                                    bf16(17, 2568, 4096),
+                                    gemm_problem(DataType::fp8, 70, 592, 2064),
+                                    gemm_problem(DataType::int8, 290, 1040, 1040),
+                                    gemm_problem(DataType::tf32, 100, 520, 264)};
+  problems.push_back(bf16(304, 520, 1160));
+  problems.back().order_a = MatrixOrder::column;
+  problems.back().order_b = MatrixOrder::row;
+  problems.push_back(bf16(118, 312, 264));  // parts that begin in the second product, a batch
+  problems.back().k2 = 536;
+  problems.back().batch = 2;
+  problems.push_back(bf16(120, 584, 1032));  // a residual that travels in the ring
+  problems.back().beta = true;
+  for (const GemmProblem& problem : problems) {
+    SCOPED_TRACE(to_line(problem));
+    const std::vector<KernelConfig> all = shared_by_clusters(*backend, problem);
+    ASSERT_FALSE(all.empty());
+    // Every eleventh, another eleventh for each problem: they are many.
+    std::vector<KernelConfig> some;
+    for (std::size_t i = static_cast<std::size_t>(problem.m) % 11; i < all.size(); i += 11) some.push_back(all[i]);
+    ASSERT_FALSE(some.empty());
+    ASSERT_NO_FATAL_FAILURE(build(some));
+    const auto whole = DeviceGemm::create(*context, problem, 54, GemmValues::whole).value();
+    const auto normal = DeviceGemm::create(*context, problem, 55, GemmValues::normal).value();
+    const CudaBuffer d = whole.make_d(stream.handle()).value();
+    for (const KernelConfig& config : some) {
+      SCOPED_TRACE(native_name(config));
+      const auto made = plan(problem, config);
+      ASSERT_NE(made, nullptr);
+      EXPECT_EQ(made->workspace_bytes(), 0U);
+      for (const DeviceGemm* call : {&whole, &normal}) {
+        std::vector<std::byte> first;
+        for (int repeat = 0; repeat < 3; ++repeat) {
+          ASSERT_TRUE(fill_bytes(*context, d.data(), 0xff, d.bytes(), stream.handle()));
+          ASSERT_EQ(words(call->queue(*made, d, {.stream = stream.handle()})), "");
+          const std::vector<std::byte> one = call->fetch(d, stream.handle()).value();
+          if (repeat == 0) first = one;
+          EXPECT_TRUE(one == first) << "repeat " << repeat << " has other bits";
+        }
+        if (call == &whole) {
+          EXPECT_EQ(whole.judge(first), "");
+        }
       }
     }
   }

@@ -257,6 +257,26 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(portable, "fields_belong_to_pipeline", [](S&, A& a) { a.stream_k = true; });
   check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.stream_k = a.split_k = true; });
   check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.stream_k = true, a.cluster = {2, 1}; });
+  KernelConfig exchanging = hopper;  // a cluster that shares a tile by k
+  exchanging.algorithm.tile = {64, 64, 64};
+  exchanging.algorithm.wave = {1};
+  exchanging.algorithm.cluster_k = 4;
+  KernelConfig turned_share = exchanging;
+  turned_share.algorithm.transpose_c = true;
+  turned_share.algorithm.tile[0] = 192;
+  check(portable, "fields_belong_to_pipeline", [](S&, A& a) { a.cluster_k = 2; });
+  check(exchanging, "fields_belong_to_pipeline", [](S&, A& a) { a.cluster = {2, 1}; });
+  check(exchanging, "fields_belong_to_pipeline", [](S&, A& a) { a.split_k = true; });
+  check(exchanging, "fields_belong_to_pipeline", [](S&, A& a) { a.stream_k = true; });
+  check(exchanging, "fields_belong_to_pipeline", [](S&, A& a) { a.tile[0] = 128, a.wave[0] = 2, a.ping_pong = true; });
+  check(exchanging, "groups_are_carried", [](S& s, A&) { s.grouping = GemmGrouping::masked; });
+  check(exchanging, "cluster_loads_whole_patterns", [](S&, A& a) { a.cluster_k = 3; });
+  check(turned_share, "cluster_loads_whole_patterns", [](S&, A& a) { a.tile[0] = 32, a.cluster_k = 5; });
+  check(exchanging, "cluster_loads_whole_patterns", [](S&, A& a) { a.tile[1] = 256, a.cluster_k = 16; });
+  check(exchanging, "cluster_loads_whole_patterns", [](S&, A& a) { a.tile[1] = 96; });
+  check(turned_share, "accesses_are_carried", [](S&, A& a) { a.tile[0] = 184; });
+  check(turned_share, "accesses_are_carried", [](S&, A& a) { a.tile[0] = 128; });
+  check(exchanging, "shared_memory_fits", [](S&, A& a) { a.stages = 14; });
   check(hopper, "accesses_are_carried", [](S&, A& a) { a.vector = {1, 1, 1}; });
   check(portable, "accesses_are_carried", [](S&, A& a) { a.vector = {8, 8, 8}; });
   check(hopper, "cluster_loads_whole_patterns", [](S& s, A& a) {

@@ -22,7 +22,7 @@
 //   kTf32x3 (bool)           float32: as in gemm/mma_sm80/gemm.cuh
 //   kSplitK (bool)           the depth may be cut into args.splits parts
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]
-// and, for gemm's files, kScaling = TS_GEMM_SCALE_TENSOR, and kSplitKAtomic, kMmPlusMm, kZeroPoints, kStagedTensors false.
+// and, for gemm's files, kScaling = TS_GEMM_SCALE_TENSOR, kClusterK = 1, and kSplitKAtomic, kMmPlusMm, kZeroPoints, kStagedTensors false.
 //
 // Launch: kThreads threads, kConvSharedBytes of dynamic shared memory, a grid of at most one block per work item:
 //   splits * groups * phases * ceil(rows / kTileM) * ceil(columns / kTileN)

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "../partials.cuh"
+#include "exchange.cuh"
 #include "layout.cuh"
 #include "transposed.cuh"
 
@@ -268,7 +269,7 @@ struct Consumer : TransposedSlabs {
   }
 
   TS_DEVICE bool find_next(TileWalk& walk, int& item, Tile& t) {
-    const int stride = gridDim.x / kCluster;
+    const int stride = gridDim.x / kClusterBlocks;
     if constexpr (cfg::kPingPong) {
       if (!walk.find(item += stride, rank, t)) return false;
       place.skip(t.steps + copied_stages(args));
@@ -284,11 +285,11 @@ struct Consumer : TransposedSlabs {
     }
     TileWalk walk(args);
     Tile t, next;
-    int item = blockIdx.x / kCluster;
+    int item = blockIdx.x / kClusterBlocks;
     bool more = walk.find(item, rank, t);
     if (cfg::kPingPong && warpgroup == 1 && more) {
       place.skip(t.steps + copied_stages(args));
-      more = walk.find(item += gridDim.x / kCluster, rank, t);
+      more = walk.find(item += gridDim.x / kClusterBlocks, rank, t);
     }
     u32 turn = 0;
     while (more) {
@@ -308,7 +309,8 @@ struct Consumer : TransposedSlabs {
       const RingPlace copied = place;
       place.skip(copied_stages(args));
       // The next tile, and what the end of this one needs, are worked out while the last wgmma run.
-      if constexpr (!kTransposed) operands.load(args, place_of(t, 0));
+      const Tile part = own_part(t, rank);
+      if constexpr (!kTransposed) operands.load(args, place_of(part, 0));
       more = find_next(walk, item, next);
       if constexpr (!kPromote) {
         wgmma_wait<0>();
@@ -318,10 +320,12 @@ struct Consumer : TransposedSlabs {
       }
       bool mine = true;
       if constexpr (cfg::kSplitK || cfg::kStreamK) mine = join(walk, t, sums);
+      if constexpr (cfg::kClusterK > 1)
+        exchange_sums(shared.exchange(warpgroup), shared.exchanged(warpgroup), rank, thread(), sums);
       if constexpr (kTransposed) {
-        if (mine) finish_transposed(t, sums, factor);
+        if (mine) finish_transposed(part, sums, factor);
       } else if (mine) {
-        finish(t, sums, operands, copied);
+        finish(part, sums, operands, copied);
       } else {
         drop_copied(copied);
       }

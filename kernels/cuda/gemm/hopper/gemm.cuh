@@ -19,6 +19,10 @@
 //                               kStoreTmaBox with 48 rows or more
 //   kStages                     tiles of 128 bytes of k in flight
 //   kClusterM, kClusterN        blocks that share tiles of b (neighbours along m) or of a (along n) by multicast
+//   kClusterK                   blocks that share a tile by k and add their partials through each other's shared memory
+//                               (exchange.cuh), 1 to 8. From 2 on kClusterM and kClusterN are 1, without groups,
+//                               block scales, kPingPong, kSplitK and kStreamK; kTileN is a multiple of 16 * kClusterK, or
+//                               transposed with kStoreTmaBox kTileM of 8 * kClusterK, with 48 rows or more for each
 //   kBlocksPerSm                blocks that share an SM
 //   kProducerRegisters          of a thread that copies; those that multiply share the rest
 //   kStoreTmaBox (bool)            d is written by the copy engine: it has a tensor map, and the columns of a row are a
@@ -38,8 +42,9 @@
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]   operations and the types of what they read; the arrays have at
 //                               least one element
 //
-// Launch: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), clusters of kClusterM * kClusterN
-// blocks, a grid of min(work items * kCluster, SMs * kBlocksPerSm) blocks, a multiple of kCluster. Work items:
+// Launch: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), clusters of kClusterM * kClusterN *
+// kClusterK blocks, a grid of min(work items * kCluster, SMs * kBlocksPerSm) blocks, a multiple of kCluster; with
+// kClusterK from 2 on work items * kClusterK blocks, each with one step of k or more. Work items:
 //   splits * batch * ceil(m / (kTileM * kClusterM)) * ceil(n / (kTileN * kClusterN)); with groups, the sum over the
 //   groups, or any larger number. The kernel may be launched to overlap the kernel before it (programmatic stream
 //   serialisation).

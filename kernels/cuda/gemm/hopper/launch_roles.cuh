@@ -11,10 +11,10 @@ template <class Consumer, class OperandProducer = Producer, class... More>
 TS_DEVICE void run_roles(u32 dynamic_shared, const TsCudaGemmMaps& maps, const TsCudaGemmArgs& args,
                          const More&... more) {
   Shared shared{(dynamic_shared + 1023u) & ~1023u};
-  const u32 rank = kCluster > 1 ? cluster_rank() : 0;
+  const u32 rank = kClusterBlocks > 1 ? cluster_rank() : 0;
   if (!args.late_launch_dependents) let_next_kernel_start();
   if (threadIdx.x == 0) shared.init_barriers();
-  if constexpr (kCluster > 1)
+  if constexpr (kClusterBlocks > 1)
     cluster_sync();
   else
     __syncthreads();
@@ -42,7 +42,8 @@ TS_DEVICE void run_roles(u32 dynamic_shared, const TsCudaGemmMaps& maps, const T
     }
     if (cfg::kStoreTmaBox && threadIdx.x % 128 == 0) store_wait_done();
   }
-  // A block stays until its neighbours have copied into it and freed its stages for the last time.
+  // A block stays until its neighbours have copied into it and freed its stages for the last time. What those that share
+  // a tile by k send, its consumers have waited for.
   if constexpr (kCluster > 1) {
     __syncwarp();
     cluster_sync();

@@ -33,7 +33,13 @@ constexpr int kWarpgroupRows = (kTransposed ? cfg::kTileN : cfg::kTileM) / kTile
 constexpr int kRowBlocks = kWarpgroupRows / 64;
 constexpr int kSums = (kTransposed ? cfg::kTileM : cfg::kTileN) / 2;  // of a thread in a row block
 
-constexpr int kCluster = cfg::kClusterM * cfg::kClusterN;
+constexpr int kCluster = cfg::kClusterM * cfg::kClusterN;  // blocks that share what they copy
+constexpr int kClusterBlocks = kCluster * cfg::kClusterK;
+// What a block finishes of a tile: all of it, or the share of wgmma's columns that its cluster leaves it (exchange.cuh).
+// Transposed tiles have no equal shares where their eights of rows are no multiple: the last blocks have less.
+constexpr int kOwnSums = 4 * ceil_div(kSums, 4 * cfg::kClusterK);
+constexpr int kOwnRows = kTransposed ? 2 * kOwnSums : cfg::kTileM;
+constexpr int kOwnColumns = kTransposed ? cfg::kTileN : cfg::kTileN / cfg::kClusterK;
 // With groups only the rows of a's tile that the group has are copied, kCopyRows at a time.
 constexpr bool kCopiesRows = cfg::kCopyRows < cfg::kTileM / cfg::kClusterN;
 // Whether edge maps may cut a and b: what lies along k and is copied whole.
@@ -50,8 +56,8 @@ constexpr int kStageBytes = kBytesA + kBytesB;
 // Columns of a x b that are finished together, and the bytes of a row of them in d. At most 64 columns, 32 when several
 // operations keep something for every column, for the registers' sake.
 constexpr int kBytesD = bytes_of(cfg::kTypeD);
-constexpr int kTurnRows = cfg::kTileM < 48 ? cfg::kTileM : 64;    // transposed: that are turned together
-constexpr int kSlabSpan = kTransposed ? kTurnRows : cfg::kTileN;  // columns that slabs divide
+constexpr int kTurnRows = kOwnRows <= 16 ? 16 : kOwnRows <= 32 ? 32 : 64;  // transposed: that are turned together
+constexpr int kSlabSpan = kTransposed ? kTurnRows : kOwnColumns;           // columns that slabs divide
 constexpr int slab_columns() {
   for (int columns = column_readers() > 1 ? 32 : 64; columns > 16; columns /= 2) {
     if (kSlabSpan % columns == 0 && columns * kBytesD / (kGated ? 2 : 1) <= 128) return columns;
@@ -64,10 +70,10 @@ constexpr int kSlabRowBytes = kSlabColumns * kBytesD / (kGated ? 2 : 1);
 constexpr int kSlabBytes = 64 * kSlabRowBytes;
 constexpr int kSlabBuffers = cfg::kStoreTmaBox ? 2 : 0;  // per warpgroup
 // Rows of d that a copy takes: what is turned last of a transposed tile may be fewer than 64.
-constexpr int kBoxRows = !kTransposed || cfg::kTileM % 64 == 0 ? 64
-                         : cfg::kTileM % 32 == 0               ? 32
-                         : cfg::kTileM % 16 == 0               ? 16
-                                                               : 8;
+constexpr int kBoxRows = !kTransposed || kOwnRows % 64 == 0 ? 64
+                         : kOwnRows % 32 == 0               ? 32
+                         : kOwnRows % 16 == 0               ? 16
+                                                            : 8;
 // Transposed 16-bit results without an epilogue are turned by the store of matrices; what else is, as floats.
 constexpr bool kTurnsMatrices =
     kTransposed && cfg::kStoreTmaBox && cfg::kEpilogueLength == 0 && kBytesD == 2 && kSlabColumns == 64;
@@ -84,8 +90,12 @@ constexpr int kSlabOffset = cfg::kStages * kStageBytes;
 constexpr int kTurnPitch = 64 + 4;  // floats: the eight rows of a matrix begin in different banks
 constexpr int kTurnBytes = kTurnsFloats ? kTurnRows * kTurnPitch * 4 : 0;  // of a warpgroup
 constexpr int kTurnOffset = kSlabOffset + cfg::kWarpgroups * kSlabBuffers * round_up(kSlabBytes, 1024);
-constexpr int kBarrierOffset = kTurnOffset + cfg::kWarpgroups * kTurnBytes;
-constexpr int kBarriers = (kTransposes ? 3 : 2) * cfg::kStages + 2;
+// Where the blocks of a cluster leave each other partials: for each warpgroup its rows of the tile.
+constexpr int kExchanges = cfg::kClusterK > 1 ? cfg::kWarpgroups : 0;
+constexpr int kExchangeBytes = cfg::kClusterK * kRowBlocks * kOwnSums * 128 * 4;
+constexpr int kExchangeOffset = kTurnOffset + cfg::kWarpgroups * kTurnBytes;
+constexpr int kBarrierOffset = kExchangeOffset + kExchanges * kExchangeBytes;
+constexpr int kBarriers = (kTransposes ? 3 : 2) * cfg::kStages + 2 + kExchanges;
 constexpr int kFlagOffset = kBarrierOffset + 8 * kBarriers;
 // 1024 bytes for aligning the base to the swizzle pattern.
 constexpr int kSharedBytes = kFlagOffset + 16 + 1024;
@@ -137,6 +147,12 @@ static_assert(cfg::kCopyRows % 8 == 0 && cfg::kTileM / cfg::kClusterN % cfg::kCo
               "rows are copied by whole swizzle patterns that make up the tile");
 static_assert(!kCopiesRows || (cfg::kGrouping != TS_GEMM_UNGROUPED && cfg::kRowMajorA && !kWeights && kCluster == 1),
               "rows are left out where groups end, of an a along k, without clusters and weights");
+static_assert(cfg::kClusterK == 1 || (kCluster == 1 && cfg::kGrouping == TS_GEMM_UNGROUPED && !cfg::kPingPong &&
+                                     !cfg::kSplitK && !cfg::kStreamK && !kPromote && !kWeights),
+              "a cluster that shares a tile by k shares nothing else, and its tiles are neither grouped nor weights");
+static_assert(kTransposed ? !cfg::kStoreTmaBox || kOwnRows * cfg::kClusterK == cfg::kTileM
+                          : cfg::kTileN % (16 * cfg::kClusterK) == 0,
+              "blocks of a cluster finish whole slabs of 16 columns, or equal shares of rows where the copy engine stores");
 static_assert(!cfg::kSplitKAtomic || cfg::kSplitK, "partials are added where k is split");
 static_assert(!cfg::kStreamK || (!cfg::kSplitK && cfg::kGrouping == TS_GEMM_UNGROUPED),
               "stream-K shares tiles that are neither split nor grouped");
@@ -176,6 +192,8 @@ struct Shared {
   TS_DEVICE u32 turn(int warpgroup) const { return full(2 * cfg::kStages + warpgroup); }
   // The bytes of a stage are there; what is not to be transposed is then full.
   TS_DEVICE u32 arrived(u32 stage) const { return kTransposes ? full(2 * cfg::kStages + 2 + stage) : full(stage); }
+  TS_DEVICE u32 exchange(int warpgroup) const { return base + kExchangeOffset + warpgroup * kExchangeBytes; }
+  TS_DEVICE u32 exchanged(int warpgroup) const { return full(kBarriers - kExchanges + warpgroup); }
   TS_DEVICE u32 flag(int warpgroup) const { return base + kFlagOffset + 4 * warpgroup; }
 
   TS_DEVICE void init_barriers() const {
@@ -187,9 +205,21 @@ struct Shared {
     }
     mbarrier_init(turn(0), 4);
     mbarrier_init(turn(1), 4);
+    for (int w = 0; w < kExchanges; ++w) mbarrier_init(exchanged(w), 1);
     fence_mbarrier_init();
   }
 };
+
+// The part of a tile that a block of a cluster finishes.
+TS_DEVICE Tile own_part(const Tile& t, u32 rank) {
+  Tile part = t;
+  if constexpr (cfg::kClusterK > 1) {
+    part.row += kTransposed ? static_cast<int>(rank) * kOwnRows : 0;
+    part.row_limit = imin(t.row_limit, t.row + cfg::kTileM);
+    part.column += kTransposed ? 0 : static_cast<int>(rank) * kOwnColumns;
+  }
+  return part;
+}
 
 // Stages of the ring that a tile takes behind its steps.
 TS_DEVICE int copied_stages(const TsCudaGemmArgs& args) {

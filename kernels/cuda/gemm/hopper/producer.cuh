@@ -75,13 +75,13 @@ struct Producer {
   }
 
   TS_DEVICE void run(const TsCudaGemmArgs& args) {
-    const int at_m = rank % cfg::kClusterM, at_n = rank / cfg::kClusterM;
+    const int at_m = rank % cfg::kClusterM, at_n = rank / cfg::kClusterM % cfg::kClusterN;
     u32 mask_a = 0, mask_b = 0;  // blocks with the same rows, with the same columns
     for (int i = 0; i < cfg::kClusterN; ++i) mask_a |= 1u << (at_m + cfg::kClusterM * i);
     for (int i = 0; i < cfg::kClusterM; ++i) mask_b |= 1u << (i + cfg::kClusterM * at_n);
     TileWalk walk(args);
     Tile t;
-    for (int item = blockIdx.x / kCluster; walk.find(item, rank, t); item += gridDim.x / kCluster) {
+    for (int item = blockIdx.x / kClusterBlocks; walk.find(item, rank, t); item += gridDim.x / kClusterBlocks) {
       const int batch_a = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
       const int rows_a = rows_there<kCutsA>(args, t.row, args.m, cfg::kTileM);
       const int rows_b = rows_there<kCutsB>(args, t.column, args.n, cfg::kTileN);
@@ -122,7 +122,7 @@ struct Producer {
         }
         place.advance();
       }
-      load_tensor(args, t, batch_a);
+      load_tensor(args, own_part(t, rank), batch_a);
     }
   }
 

@@ -8,7 +8,7 @@
 namespace ts::gemm {
 
 struct TransposedSlabs : Slabs {
-  static constexpr int kTurns = ceil_div(cfg::kTileM, kTurnRows);  // of a block of 64 columns
+  static constexpr int kTurns = ceil_div(kOwnRows, kTurnRows);  // of a block of 64 columns
 
   TS_DEVICE int warp() const { return thread() / 32; }
   TS_DEVICE int group() const { return thread() % 32 / 4; }
@@ -25,7 +25,7 @@ struct TransposedSlabs : Slabs {
   }
   // Rows of the tile among them: fewer the last time, where the tile's rows are no multiple.
   static constexpr TS_DEVICE int turned_rows(int turn) {
-    const int left = cfg::kTileM - turn % kTurns * kTurnRows;
+    const int left = kOwnRows - turn % kTurns * kTurnRows;
     return left < kTurnRows ? left : kTurnRows;
   }
 
@@ -35,7 +35,7 @@ struct TransposedSlabs : Slabs {
     const int row = first_row(t, turn) + turned_row();
     const int column = first_column(t, turn) + turned_column() + slab_index % kSlabs * kSlabColumns;
     int row_limit = t.row_offset + t.row_limit;
-    if (cfg::kTileM % kTurnRows != 0) row_limit = imin(row_limit, t.row_offset + t.row + cfg::kTileM);
+    if (kOwnRows % kTurnRows != 0) row_limit = imin(row_limit, t.row_offset + t.row + kOwnRows);
     return {row + group(), column + 2 * quad(), row_limit, args.n, batch_of(t), t.batch};
   }
 

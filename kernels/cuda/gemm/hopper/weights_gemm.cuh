@@ -6,7 +6,7 @@
 //   kCopyRows                   kTileM
 //   kTileN                      64 * kWarpgroups: each unpacks 64 columns of weights
 //   kPingPong, kStreamK, kPromote, kTransposed (bool)   false: it is transposed in any case
-//   kClusterM, kClusterN        1
+//   kClusterM, kClusterN, kClusterK   1
 //   kTmaBoxes                   TMA boxes of 64 elements of k in a stage; a row of weights has at most 128 bytes
 //   kStoreTmaBox (bool)            with 64 rows or more
 //   kStagedTensors (bool)       false

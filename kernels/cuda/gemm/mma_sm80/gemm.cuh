@@ -13,7 +13,7 @@
 //   kTf32x3 (bool)           float32: each operand is split into two tf32 numbers that are multiplied in three ways (3xTF32),
 //                            which is about as exact as float32; else operands are rounded to tf32
 //   kMmPlusMm (bool)         the sums of A2 x B2 are added to those of A x B
-//   kSplitK, kSplitKAtomic (bool), kScaling, kGrouping; kTypeScale and kZeroPoints (bool): of weights' scales
+//   kSplitK, kSplitKAtomic (bool), kClusterK (1), kScaling, kGrouping; kTypeScale and kZeroPoints (bool): of weights' scales
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]; kStagedTensors (bool) is false
 //
 // Launch: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of at most one block per

@@ -62,7 +62,7 @@ class CudaGemmPlans : public ::testing::Test {
   }
   /// One instance that splits k, of the pipeline named.
   [[nodiscard]] KernelConfig split_config(const GemmProblem& problem, Pipeline pipeline) const {
-    for (const KernelConfig& config : configs_for(problem, false))
+    for (const KernelConfig& config : configs_for(problem, true))
       if (config.algorithm.pipeline == pipeline && config.algorithm.split_k) return config;
     ADD_FAILURE() << "no instance splits k";
     return {};

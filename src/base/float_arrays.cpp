@@ -63,13 +63,21 @@ template <class Number>
     decode_array<std::uint16_t>(format, bytes, target, count);
 }
 
-}  // namespace
-
-TS_CLONES void decode_floats(const FloatFormat& format, const void* codes, float* target, std::size_t count) {
+// Clones have internal linkage: what chooses among others would be exported.
+TS_CLONES void decode_to_floats(const FloatFormat& format, const void* codes, float* target, std::size_t count) {
   decode_any(format, codes, target, count);
 }
-TS_CLONES void decode_floats(const FloatFormat& format, const void* codes, double* target, std::size_t count) {
+TS_CLONES void decode_to_doubles(const FloatFormat& format, const void* codes, double* target, std::size_t count) {
   decode_any(format, codes, target, count);
+}
+
+}  // namespace
+
+void decode_floats(const FloatFormat& format, const void* codes, float* target, std::size_t count) {
+  decode_to_floats(format, codes, target, count);
+}
+void decode_floats(const FloatFormat& format, const void* codes, double* target, std::size_t count) {
+  decode_to_doubles(format, codes, target, count);
 }
 
 }  // namespace tilesmith

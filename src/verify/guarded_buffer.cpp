@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/parallel.hpp"
-#include "verify/chunks.hpp"
 
 namespace tilesmith {
 namespace {
@@ -52,7 +51,10 @@ std::optional<std::string> GuardedBuffer::damage(const RowFilter& wanted) const 
     std::fill_n(outside.data() + start_ + static_cast<std::size_t>(element) * width,
                 static_cast<std::size_t>(count) * width, kPattern);
   };
-  parallel_for(static_cast<std::size_t>(extents_.batch * extents_.head), 0, [&](std::size_t head) {
+  // The thread sanitizer ends a forked child that starts threads, and small tensors need none.
+  constexpr std::size_t kTogether = std::size_t{1} << 20;  // bytes that a thread looks through at a time
+  const unsigned threads = outside.size() <= kTogether ? 1 : 0;
+  parallel_for(static_cast<std::size_t>(extents_.batch * extents_.head), threads, [&](std::size_t head) {
     const auto b = static_cast<std::int64_t>(head) / extents_.head, h = static_cast<std::int64_t>(head) % extents_.head;
     for (std::int64_t r = 0; r < extents_.row; ++r) {
       if (wanted && !wanted(b, r)) continue;
@@ -63,13 +65,14 @@ std::optional<std::string> GuardedBuffer::damage(const RowFilter& wanted) const 
         for (std::int64_t c = 0; c < extents_.column; ++c) blank(first + c * strides_.column, 1);
     }
   });
-  std::size_t at = outside.size();
-  for (const std::size_t first : of_chunks(outside.size(), [&](std::size_t begin, std::size_t end) {
-         const auto bytes = std::span(outside).subspan(begin, end - begin);
-         const auto found = std::ranges::find_if(bytes, [](std::byte byte) { return byte != kPattern; });
-         return found == bytes.end() ? outside.size() : begin + static_cast<std::size_t>(found - bytes.begin());
-       }))
-    at = std::min(at, first);
+  std::vector<std::size_t> firsts((outside.size() + kTogether - 1) / kTogether, outside.size());
+  parallel_for(firsts.size(), threads, [&](std::size_t part) {
+    const std::size_t begin = part * kTogether;
+    const auto bytes = std::span(outside).subspan(begin, std::min(kTogether, outside.size() - begin));
+    const auto found = std::ranges::find_if(bytes, [](std::byte byte) { return byte != kPattern; });
+    if (found != bytes.end()) firsts[part] = begin + static_cast<std::size_t>(found - bytes.begin());
+  });
+  const std::size_t at = firsts.empty() ? outside.size() : *std::ranges::min_element(firsts);
   if (at == outside.size()) return std::nullopt;
   if (at < start_) return fmt::format("a byte {} bytes before the tensor's first element was written", start_ - at);
   if (at >= start_ + size_)

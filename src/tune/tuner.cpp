@@ -61,20 +61,21 @@ class RaceReference {
     if (made_ != nullptr || making_.valid()) return;
     // One processor is left to the thread that launches.
     const unsigned threads = std::max(2u, std::thread::hardware_concurrency()) - 1;
-    making_ = std::async(std::launch::async, [this, threads] { return case_.reference(threads); });
+    making_ = std::async(std::launch::async, [this, threads] { return case_.reference(threads); }).share();
   }
-  [[nodiscard]] Result<const Reference*> get() {
-    if (made_ == nullptr) {
-      TS_ASSIGN(made_, making_.get());
-    }
-    return made_.get();
+  /// Waits for it. The same error each time, where it could not be made.
+  [[nodiscard]] Result<const Reference*> get() const {
+    if (made_ != nullptr) return made_.get();
+    const Result<std::unique_ptr<const Reference>>& made = making_.get();
+    if (!made) return std::unexpected(made.error());
+    return made->get();
   }
 
  private:
   const Case<Op>& case_;
   DeviceKind device_;
   std::unique_ptr<const Reference> made_;
-  std::future<Result<std::unique_ptr<const Reference>>> making_;
+  std::shared_future<Result<std::unique_ptr<const Reference>>> making_;
 };
 
 /// Runs the steps of a race in a worker.

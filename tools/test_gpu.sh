@@ -71,6 +71,8 @@ else
   done
 fi
 
+step "random runs" bounded 300 tests/random/random_runs.py --program "$bin/tilesmith" --device cuda:0 --seconds 120 --jobs 8
+
 # check TOOL KERNELS COMMAND...: the summary, and on errors everything. The warp-specialised kernels store to a word that nobody reads, all
 # lanes at once, to keep a wait in its place (hold_until in kernels/cuda/attention/hopper/consumer.cuh): racecheck reports writes against
 # writes, and those alone are let pass, not a failure of the program itself.

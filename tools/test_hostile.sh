@@ -26,6 +26,11 @@ section_mutants() {
   tests/mutation/find_mutants.py --program "$bin/tilesmith" --kernels kernels tests/mutation/cpu_*.toml
 }
 
+# Random problems of every operation, with the kernel chosen or any candidate for them.
+section_random() {
+  tests/random/random_runs.py --program "$bin/tilesmith" --seconds 60 --seed 1
+}
+
 # Random misuses of the Python package's functions: each computes, or is refused with a hint.
 section_python() {
   local status=0

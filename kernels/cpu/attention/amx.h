@@ -57,7 +57,7 @@ void run_pack(const void* args_pointer, long long task, void* scratch) {
   const Sequence s = sequence_of(args, batch);
   Scratch& w = *static_cast<Scratch*>(scratch);
   // Pages before what the first query sees may be gone.
-  const long long low = !kPaged ? 0 : s.seqlen_q > 0 ? visible_keys(args, s, 0).low : s.seqlen_k;
+  const long long low = !kPaged ? 0 : s.seqlen_q > 0 ? window_begin(args, s, 0) : s.seqlen_k;
   char* to = packed(args, batch, head_kv);
   const long long groups = (s.seqlen_k + 31) / 32;
   const long long first = task % runs * kPackGroups;

@@ -39,17 +39,20 @@ TS_INLINE long long offset_of(const TsStrides& strides, long long batch, long lo
   return (kGroupMode ? first_row * strides.row : batch * strides.batch) + head * strides.head;
 }
 
+// The first key that the window lets query i see, whether or not it sees any; later queries see none before it.
+TS_INLINE long long window_begin(const TsAttentionArgs& args, const Sequence& s, long long i) {
+  return kMask && args.window_left >= 0 ? max_of(0, i + s.shift + args.diagonal - args.window_left) : 0;
+}
+
 // The keys low..high that query i sees; none when low > high.
 struct Visible {
   long long low, high;
 };
 
 TS_INLINE Visible visible_keys(const TsAttentionArgs& args, const Sequence& s, long long i) {
-  Visible v = {0, s.seqlen_k - 1};
+  Visible v = {window_begin(args, s, i), s.seqlen_k - 1};
   if constexpr (kMask) {
-    const long long diagonal = i + s.shift + args.diagonal;
-    if (args.window_left >= 0) v.low = max_of(0, diagonal - args.window_left);
-    if (args.window_right >= 0) v.high = min_of(v.high, diagonal + args.window_right);
+    if (args.window_right >= 0) v.high = min_of(v.high, i + s.shift + args.diagonal + args.window_right);
     if (v.low > v.high) v = {s.seqlen_k, -1};
   }
   return v;

@@ -483,3 +483,26 @@ def test_a_cascade():
                                              layout="bshd", causal=True, return_lse=True)  # fmt: skip
     torch.testing.assert_close(o, wanted, rtol=0, atol=1e-2)
     torch.testing.assert_close(lse, wanted_lse, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("latent", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.int8])
+def test_page_scales_of_any_size(dtype, latent):
+    """Weights are the same for all keys, so that results are means, whatever the type that products are computed in holds."""
+    torch.manual_seed(13)
+    pages, page, heads_kv, dim = 12, 16, 1 if latent else 2, 576 if latent else 128
+    length, wide = pages * page - 3, 512 if latent else 128
+    q = torch.zeros(1, 16, 1, dim, device="cuda", dtype=torch.float16)
+    keys = {"block_table": torch.arange(pages, device="cuda", dtype=torch.int32)[None], "seqlens_k": torch.tensor([length], device="cuda", dtype=torch.int32)}
+    grows = 100 / 8.0 ** torch.arange(pages - 1, -1, -1, device="cuda")
+    same = torch.ones(pages, device="cuda")
+    for scale, largest in ((grows, 100), (grows.flip(0), 100), (same * 1e-7, 100), (same * 2e5, 1)):
+        stored = (torch.rand(pages, page, heads_kv, dim, device="cuda") * 2 * largest - largest).round().to(dtype)
+        scales = scale[:, None, None].expand(pages, page, heads_kv).contiguous()
+        if latent:
+            got = tilesmith.mla_decode(q, stored[:, :, 0], layout="bhsd", k_scale=scales, **keys)[0]
+        else:
+            got = tilesmith.attention(q, stored, stored, k_scale=scales, v_scale=scales, **keys)
+        meant = (stored.double() * scale[:, None, None, None]).flatten(0, 1)[:length, :, :wide].mean(0)
+        expected = meant.repeat_interleave(16 // heads_kv, 0)[None, :, None]
+        torch.testing.assert_close(got.double(), expected, rtol=0, atol=2e-3 * expected.abs().max().item() + 6e-8)

@@ -41,6 +41,7 @@ struct Decode : PieceWork<Decode> {
   float o[kOutputColumns / 2];
   RowState rows;
   float row_scale[2];                 // kScaledQueries
+  ScaleBase scale_base;               // kBasedScales
   PagesOfStep<cfg::kTileN> pages;  // kPaged
 
   using PieceWork<Decode>::PieceWork;
@@ -186,6 +187,20 @@ struct Decode : PieceWork<Decode> {
     if constexpr (!kScaledRows) pack_operands();
   }
 
+  // By the scales of their values.
+  TS_DEVICE void scale_probabilities(u32 scales) {
+    if constexpr (kBasedScales) {
+      const float factor = scale_base.follow<cfg::kTileN>(scales);
+      if (factor != 1.0f) {
+#pragma unroll
+        for (int i = 0; i < kOutputColumns / 2; ++i) o[i] *= factor;
+      }
+      apply_scales(s, scales, scale_base.factor());
+    } else {
+      apply_scales(s, scales);
+    }
+  }
+
   TS_DEVICE void pack_operands() {
 #pragma unroll
     for (int i = 0; i < kScores / 2; ++i) p[i] = pack<kValuesBf16>(s[2 * i], s[2 * i + 1]);
@@ -195,6 +210,7 @@ struct Decode : PieceWork<Decode> {
 #pragma unroll
     for (int i = 0; i < kOutputColumns / 2; ++i) o[i] = 0.0f;
     rows = {{-kInfinity, -kInfinity}, {0.0f, 0.0f}};
+    scale_base = {};
     KeyRows keys(args, item, args.k, args.k_strides), values(args, item, args.v, args.v_strides);
     if (kReadsVectors && args.paged.vectorized) {
       keys.be_vectorized_keys(args);
@@ -251,7 +267,7 @@ struct Decode : PieceWork<Decode> {
       copy_wait_for<2 * cfg::kStages - 1>();
       sync_team();
       if constexpr (kScaledRows) {
-        apply_scales(s, part(step) + kScalesOfPart + 4 * cfg::kTileN);
+        scale_probabilities(part(step) + kScalesOfPart + 4 * cfg::kTileN);
         pack_operands();
       }
       multiply_values(part(step) + kValuesOfPart);
@@ -259,6 +275,10 @@ struct Decode : PieceWork<Decode> {
       copy_values(step + cfg::kStages);
     }
     copy_wait();
+    if constexpr (kBasedScales) {
+#pragma unroll
+      for (int i = 0; i < kOutputColumns / 2; ++i) o[i] *= scale_base.inverse();
+    }
     if constexpr (cfg::kPaged)
       if (__any_sync(0xffffffffu, pages.lost)) rows.sum[0] = rows.sum[1] = lost_sum();
   }

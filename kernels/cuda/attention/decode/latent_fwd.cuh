@@ -24,7 +24,8 @@ struct LatentDecode : PieceWork<LatentDecode> {
   float s[kScores];
   float o[kWarpColumns / 2];
   RowState rows;
-  float row_scale[2];  // kScaledQueries
+  float row_scale[2];    // kScaledQueries
+  ScaleBase scale_base;  // kBasedScales
 
   using PieceWork<LatentDecode>::PieceWork;
 
@@ -81,9 +82,9 @@ struct LatentDecode : PieceWork<LatentDecode> {
   }
 
   // Scores to probabilities, by the maxima of all warps' keys: the rule of update_softmax, so that all warps of a row
-  // come to the same base. The sums are those of the warp's own keys. `scales`: of these keys' values.
+  // come to the same base. The sums are those of the warp's own keys. `scales`: of the values of the step's keys.
   TS_DEVICE void exponentiate(u32 scales) {
-    float factor[2];
+    float factor[2], based = 1.0f;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = row_of_warp() + lane() / 4 + 8 * r;
@@ -108,7 +109,9 @@ struct LatentDecode : PieceWork<LatentDecode> {
       }
       rows.sum[r] = fmaf(rows.sum[r], factor[r], sum);
     }
-    if constexpr (kScaledRows) apply_scales(s, scales);
+    if constexpr (kBasedScales) based = scale_base.follow<kTileKeys>(scales);
+    if constexpr (kScaledRows)
+      apply_scales(s, scales + 4 * share() * cfg::kTileN, kBasedScales ? scale_base.factor() : 1.0f);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = row_of_warp() + lane() / 4 + 8 * r;
@@ -118,9 +121,9 @@ struct LatentDecode : PieceWork<LatentDecode> {
         asm volatile("st.shared.b32 [%0], %1;" ::"r"(to + 4 * (i - 2 * r)), "r"(pack<kValuesBf16>(s[i], s[i + 1]))
                      : "memory");
     }
-    if (__any_sync(0xffffffffu, factor[0] != 1.0f || factor[1] != 1.0f)) {
+    if (__any_sync(0xffffffffu, factor[0] != 1.0f || factor[1] != 1.0f || based != 1.0f)) {
 #pragma unroll
-      for (int i = 0; i < kWarpColumns / 2; ++i) o[i] *= factor[(i >> 1) & 1];
+      for (int i = 0; i < kWarpColumns / 2; ++i) o[i] *= factor[(i >> 1) & 1] * based;
     }
   }
 
@@ -140,6 +143,7 @@ struct LatentDecode : PieceWork<LatentDecode> {
 #pragma unroll
     for (int i = 0; i < kWarpColumns / 2; ++i) o[i] = 0.0f;
     rows = {{-kInfinity, -kInfinity}, {0.0f, 0.0f}};
+    scale_base = {};
     const KeyRows keys(args, item, args.k, args.k_strides), scales(item, args.k_scale);
     const int steps = piece.end_tile - piece.first_tile;
     const int whole_end = key_end(args, item.length, item.query(args, 0));
@@ -158,22 +162,26 @@ struct LatentDecode : PieceWork<LatentDecode> {
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
       const int first = first_key(step) + share() * cfg::kTileN;
-      const u32 own_scales = stage(step) + kScalesOfStage + 4 * share() * cfg::kTileN;
+      const u32 scales_of_step = stage(step) + kScalesOfStage;
       copy_wait_for<cfg::kStages - 1>();
       __syncthreads();
       if (kScaledQueries && step == 0) load_row_scales(row_scale);
       score(stage(step) + share() * cfg::kTileN * kPitchK);
-      if constexpr (kScaledRows) apply_scales(s, own_scales);
+      if constexpr (kScaledRows) apply_scales(s, scales_of_step + 4 * share() * cfg::kTileN);
       finish_logits_of(s, first, first + cfg::kTileN > whole_end || first < whole_begin);
       tell_peaks();
       __syncthreads();
-      exponentiate(own_scales);
+      exponentiate(scales_of_step);
       __syncthreads();
       multiply_values(stage(step));
       __syncthreads();
       copy(step + cfg::kStages);
     }
     copy_wait();
+    if constexpr (kBasedScales) {
+#pragma unroll
+      for (int i = 0; i < kWarpColumns / 2; ++i) o[i] *= scale_base.inverse();
+    }
     if (cfg::kPaged && has_lost_keys(args, item, piece)) rows.sum[0] = rows.sum[1] = lost_sum();
   }
 

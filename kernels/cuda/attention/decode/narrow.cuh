@@ -21,6 +21,7 @@ constexpr bool kScaledRows = cfg::kPageScale;       // each key and value has a 
 constexpr bool kScoresBf16 = cfg::kBf16 && !kNarrow;
 constexpr bool kValuesBf16 = cfg::kBf16 && !(kNarrow && !kScaledRows);
 constexpr bool kScaledQueries = cfg::kBf16 && kNarrow;
+constexpr bool kBasedScales = kScaledRows && !kValuesBf16;  // probabilities times scales are of fp16: see ScaleBase
 
 // Two numbers of fp16 as an operand's type.
 template <bool kBf16>

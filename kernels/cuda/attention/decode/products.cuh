@@ -110,16 +110,49 @@ TS_DEVICE void spread_row(u32 row, const float (&o)[kColumns / 2], int r) {
   }
 }
 
-// Multiplies scores or probabilities by the scales of their keys or values.
-TS_DEVICE void apply_scales(float (&s)[kScores], u32 scales) {
+// Multiplies scores or probabilities by the scales of their keys or values, and by `factor`.
+TS_DEVICE void apply_scales(float (&s)[kScores], u32 scales, float factor = 1.0f) {
   const u32 from = scales + 8 * (threadIdx.x & 3);
 #pragma unroll
   for (int i = 0; i < kScores; i += 4) {
     float low, high;
     asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(low), "=f"(high) : "r"(from + 8 * i) : "memory");
+    low *= factor, high *= factor;
     s[i] *= low, s[i + 1] *= high;
     s[i + 2] *= low, s[i + 3] *= high;
   }
 }
+
+// Probabilities of fp16 times scales of any size would leave its range. So they are multiplied by a power of two, and
+// outputs divided by it at the end; it follows the largest scale seen as a row's base follows its peak. All threads of
+// a warp hold the same.
+class ScaleBase {
+ public:
+  // Of the scales of a step, of which a warp reads all, 0 where there is no key: what to multiply outputs so far by.
+  template <int kCount>
+  TS_DEVICE float follow(u32 scales) {
+    u32 largest = 0;  // positive numbers are in the order of their bits
+#pragma unroll
+    for (int i = threadIdx.x & 31; i < kCount; i += 32) {
+      float scale;
+      asm volatile("ld.shared.f32 %0, [%1];" : "=f"(scale) : "r"(scales + 4 * i) : "memory");
+      largest = max(largest, __float_as_uint(fabsf(scale)));
+    }
+    asm volatile("redux.sync.max.u32 %0, %0, 0xffffffff;" : "+r"(largest));
+    const u32 exponent = min(largest >> 23, 253u);
+    if (exponent <= exponent_ + kSlack) return 1.0f;
+    const u32 risen = exponent - exponent_;
+    exponent_ = exponent;
+    return risen < 127 ? __uint_as_float((127 - risen) << 23) : 0.0f;
+  }
+  // What probabilities are multiplied by beside their scales: at most 2^(kRise + 1 + kSlack + kUp) < 65504 comes out.
+  TS_DEVICE float factor() const { return __uint_as_float((254 - exponent_) << 23) * (1 << kUp); }
+  TS_DEVICE float inverse() const { return __uint_as_float(exponent_ << 23) * (1.0f / (1 << kUp)); }
+
+ private:
+  static constexpr u32 kSlack = 2;
+  static constexpr int kUp = 4;  // so that what is far below the largest keeps its bits
+  u32 exponent_ = 8;  // with less the factor is infinite
+};
 
 }  // namespace ts

@@ -16,6 +16,8 @@ namespace tilesmith {
 ///   std::vector<OutputSpec> guarded_outputs(DeviceKind)   the same with gaps, as far as the device's kernels allow
 ///   Arguments arguments(const CallMemory&) const          a call on memory of the host or of a device
 ///   Result<std::unique_ptr<const Reference>> reference(unsigned threads = 0) const
+///   Result<std::unique_ptr<const Reference>> sampled_reference(unsigned threads = 0) const
+///                                                         where there is one: made sooner, for races
 ///   Status run_naive(unsigned threads) const              the naive computation; unsupported where there is none
 ///   double flops() const, bytes() const                   the work of a call, each tensor counted once
 template <class Op>

@@ -51,9 +51,9 @@ class RaceReference {
 
   /// In the process that forks workers. Errors: those of Case::reference.
   [[nodiscard]] Status before_the_race() {
-    constexpr double kFewFlops = 1e11;  // at most half a minute of one slow processor
+    constexpr double kFewFlops = kSamples ? 1e12 : 1e11;  // at most half a minute of one slow processor
     if (is_gpu(device_) && case_.flops() <= kFewFlops) return {};
-    TS_ASSIGN(made_, case_.reference());
+    TS_ASSIGN(made_, reference_of(0));
     return {};
   }
   /// In the worker.
@@ -61,7 +61,7 @@ class RaceReference {
     if (made_ != nullptr || making_.valid()) return;
     // One processor is left to the thread that launches.
     const unsigned threads = std::max(2u, std::thread::hardware_concurrency()) - 1;
-    making_ = std::async(std::launch::async, [this, threads] { return case_.reference(threads); }).share();
+    making_ = std::async(std::launch::async, [this, threads] { return reference_of(threads); }).share();
   }
   /// Waits for it. The same error each time, where it could not be made.
   [[nodiscard]] Result<const Reference*> get() const {
@@ -72,6 +72,15 @@ class RaceReference {
   }
 
  private:
+  static constexpr bool kSamples = requires(const Case<Op>& of) { of.sampled_reference(0); };
+
+  [[nodiscard]] Result<std::unique_ptr<const Reference>> reference_of(unsigned threads) const {
+    if constexpr (kSamples)
+      return case_.sampled_reference(threads);
+    else
+      return case_.reference(threads);
+  }
+
   const Case<Op>& case_;
   DeviceKind device_;
   std::unique_ptr<const Reference> made_;

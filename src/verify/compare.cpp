@@ -98,6 +98,8 @@ std::string_view to_string(Check check) {
       return "bound";
     case Check::relative:
       return "relative";
+    case Check::sums:
+      return "sums";
     case Check::norm_wise:
       return "norm_wise";
     case Check::guards:

@@ -29,7 +29,7 @@ struct ErrorFigures {
                                           unsigned threads = 0);
 
 /// The checks that docs/verification.md explains.
-enum class Check : std::uint8_t { none, exact, bound, relative, norm_wise, guards };
+enum class Check : std::uint8_t { none, exact, bound, relative, norm_wise, sums, guards };
 [[nodiscard]] std::string_view to_string(Check check);
 
 enum class Outcome : std::uint8_t {

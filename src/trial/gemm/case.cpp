@@ -442,6 +442,13 @@ Result<std::unique_ptr<const Reference>> GemmCase::reference(unsigned threads) c
   return std::make_unique<const GemmReference>(std::move(made));
 }
 
+Result<std::unique_ptr<const Reference>> GemmCase::sampled_reference(unsigned threads) const {
+  constexpr double kFewFlops = 4e9;  // the whole reference takes less than the first looks of a race
+  if (flops() < kFewFlops) return reference(threads);
+  TS_ASSIGN(GemmReference made, GemmReference::make_sampled(tensors(), output_type(), threads));
+  return std::make_unique<const GemmReference>(std::move(made));
+}
+
 Status GemmCase::run_naive(unsigned threads) const {
   if (!is_floating(output_type()))
     return fail(ErrorCode::unsupported, fmt::format("there is no naive computation of {}", to_string(output_type())),

@@ -65,6 +65,8 @@ class Case<Gemm> {
 
   /// The case must outlive its reference. threads = 0: as many as the machine has.
   [[nodiscard]] Result<std::unique_ptr<const Reference>> reference(unsigned threads = 0) const;
+  /// Of many products GemmReference::make_sampled, else the whole one.
+  [[nodiscard]] Result<std::unique_ptr<const Reference>> sampled_reference(unsigned threads = 0) const;
   /// Error: unsupported, for results in integers.
   [[nodiscard]] Status run_naive(unsigned threads) const;
 

@@ -32,7 +32,7 @@ class Block {
         arithmetic_(arithmetic),
         result_(result),
         b_(b),
-        i0_(t_.rows_of(b).first + i0),
+        i0_(i0),
         j0_(j0),
         rows_(std::min(most, t_.rows_of(b).count - i0)),
         columns_(std::min(kColumns, t_.n - j0)),
@@ -54,7 +54,7 @@ class Block {
     std::vector<double> right(static_cast<std::size_t>(kDepth * width_)), right_size = right;
     for (std::int64_t p0 = 0; p0 < t_.depth(); p0 += kDepth) {
       const std::int64_t depth = std::min(kDepth, t_.depth() - p0);
-      for (std::int64_t r = 0; r < rows_; ++r) t_.read_a(b_, i0_ + r, p0, depth, left.data() + r * kDepth);
+      for (std::int64_t r = 0; r < rows_; ++r) t_.read_a(b_, row(r), p0, depth, left.data() + r * kDepth);
       std::ranges::transform(left, left_size.begin(), [](double x) { return std::abs(x); });
       t_.read_b(b_, p0, depth, j0_, columns_, right.data(), width_);
       std::ranges::transform(right, right_size.begin(), [](double x) { return std::abs(x); });
@@ -66,6 +66,8 @@ class Block {
     }
   }
 
+  [[nodiscard]] std::int64_t row(std::int64_t r) const { return t_.row_of(b_, i0_ + r); }
+
   /// alpha P + beta C at a place of the block.
   Value64 linear(std::int64_t r, std::int64_t c) const {
     const auto at = static_cast<std::size_t>(r * width_ + c);
@@ -74,7 +76,7 @@ class Block {
     double factor = product_working_factor(t_.depth(), arithmetic_.accumulator_roundoff);
     if (t_.scale_a.depth != 0) factor += kScaleRoundings * kFp32Roundoff;
     Value64 v = rounded({alpha * sums_[at], factor * size, size});
-    if (t_.beta != 0) v = plus(v, beta * element(t_.c, b_, i0_ + r, j0_ + c));
+    if (t_.beta != 0) v = plus(v, beta * element(t_.c, b_, row(r), j0_ + c));
     return v;
   }
   /// Operation `step` on the value at row i and column j of the call.
@@ -100,7 +102,7 @@ class Block {
   }
 
   void finish(std::int64_t r, std::int64_t c, bool gated) {
-    const std::int64_t i = i0_ + r;
+    const std::int64_t i = row(r);
     std::int64_t j = j0_ + c;
     Value64 v = linear(r, c);
     Value64 second = gated ? linear(r, c + 1) : Value64{};
@@ -116,8 +118,7 @@ class Block {
       }
     }
     if (arithmetic_.wraps) v = {wrapped(v.x), 0, v.magnitude};
-    const GemmRows rows = t_.rows_of(b_);
-    const auto at = static_cast<std::size_t>((rows.before + i - rows.first) * t_.columns_of_d() + j);
+    const auto at = static_cast<std::size_t>((t_.rows_of(b_).before + i0_ + r) * t_.columns_of_d() + j);
     result_.d[at] = v.x;
     result_.bound[at] = v.error;
     result_.magnitude[at] = static_cast<float>(v.magnitude);

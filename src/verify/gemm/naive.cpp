@@ -33,7 +33,7 @@ class NaiveBlock {
     std::vector<float> row(static_cast<std::size_t>(columns_));
     for (std::int64_t r = 0; r < count_; ++r) {
       std::copy_n(sums_.begin() + r * columns_, columns_, row.begin());
-      finish(rows_.first + i0_ + r, row);
+      finish(t_.row_of(b_, i0_ + r), row);
       std::copy_n(row.begin(), columns_ / parts,
                   d.begin() + (rows_.before + i0_ + r) * t_.columns_of_d() + j0_ / parts);
     }
@@ -54,7 +54,7 @@ class NaiveBlock {
       t_.read_b(b_, p0, depth, j0_, columns_, panel.data(), columns_);
       std::ranges::transform(panel, right.begin(), [](double x) { return static_cast<float>(x); });
       for (std::int64_t r = 0; r < count_; ++r) {
-        t_.read_a(b_, rows_.first + i0_ + r, p0, depth, left.data());
+        t_.read_a(b_, t_.row_of(b_, i0_ + r), p0, depth, left.data());
         std::ranges::transform(left, weights.begin(), [](double x) { return static_cast<float>(x); });
         add_scaled(sums_.data() + r * columns_, right.data(), weights.data(), depth, columns_);
       }

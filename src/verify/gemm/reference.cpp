@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/parallel.hpp"
+#include "base/random.hpp"
 #include "verify/chunks.hpp"
 #include "verify/gemm/naive.hpp"
 
@@ -18,6 +19,21 @@ constexpr double kTrustedZerosOfRelu = 0.9;
 // Beyond the type's range one value is as right as another: int8 sums without a scale are nearly all so.
 constexpr double kTrustedSaturated = 0.9;
 constexpr std::size_t kFewElements = std::size_t{1} << 15;  // are judged on one thread
+
+constexpr std::int64_t kSampled = 16;  // one row in so many
+
+/// A random one of every 16, and the first and the last.
+std::vector<std::int64_t> random_rows(std::int64_t m) {
+  constexpr RandomStream kRows{.seed = 16};
+  std::vector<std::int64_t> rows{0};
+  for (std::int64_t first = 0; first < m; first += kSampled) {
+    const auto count = static_cast<std::uint64_t>(std::min(kSampled, m - first));
+    const std::int64_t row = first + static_cast<std::int64_t>(kRows.below(static_cast<std::uint64_t>(first), count));
+    if (row != rows.back()) rows.push_back(row);
+  }
+  if (rows.back() != m - 1) rows.push_back(m - 1);
+  return rows;
+}
 
 bool makes_zeros(const GemmTensors& tensors) {
   return std::ranges::any_of(tensors.epilogue, [](const GemmStep& step) {
@@ -38,6 +54,43 @@ Result<GemmReference> GemmReference::make(const GemmTensors& tensors, ElementTyp
     reference.naive_errors_ = measure_errors(reference.naive_, reference.float64_.d);
   }
   return reference;
+}
+
+Result<GemmReference> GemmReference::make_sampled(const GemmTensors& tensors, ElementType output_type,
+                                                  unsigned threads) {
+  if (tensors.elements_of_d() == 0 || !GemmRowSums::apply_to(tensors, output_type))
+    return make(tensors, output_type, threads);
+  GemmTensors some = tensors;
+  some.sample = random_rows(tensors.m);
+  TS_ASSIGN(GemmReference reference, make(some, output_type, threads));
+  reference.row_sums_.emplace(tensors, output_type, reference.tolerance_.accumulator_roundoff, threads);
+  return reference;
+}
+
+Verdict GemmReference::judge(std::span<const OutputValues> outputs) const {
+  if (!row_sums_) return Reference::judge(outputs);
+  std::vector<OutputValues> narrowed(outputs.begin(), outputs.end());
+  const auto d = std::ranges::find(narrowed, "d", &OutputValues::name);
+  const std::int64_t width = tensors_.columns_of_d();
+  if (d == narrowed.end() || static_cast<std::int64_t>(d->values.size()) != tensors_.batch * tensors_.m * width)
+    return Reference::judge(outputs);
+  const Values all = d->values;
+  std::vector<double> rows;
+  rows.reserve(float64_.d.size());
+  for (std::int64_t b = 0; b < tensors_.batch; ++b)
+    for (const std::int64_t row : tensors_.sample) {
+      const Values own =
+          all.subspan(static_cast<std::size_t>((b * tensors_.m + row) * width), static_cast<std::size_t>(width));
+      rows.insert(rows.end(), own.begin(), own.end());
+    }
+  d->values = rows;
+  Verdict verdict = Reference::judge(narrowed);
+  if (verdict.outcome == Outcome::fail) return verdict;
+  if (const std::optional<std::string> refusal = row_sums_->refusal(all)) {
+    verdict.tensor = "d";
+    fails(verdict, Check::sums, "d" + *refusal);
+  }
+  return verdict;
 }
 
 Verdict GemmReference::judge(std::span<const double> d, std::optional<float> amax) const {
@@ -293,7 +346,8 @@ std::string GemmReference::place(std::size_t at) const {
   std::int64_t b = 0;
   while (b + 1 < tensors_.batch && tensors_.rows_of(b + 1).before <= index / width) ++b;
   const GemmRows rows = tensors_.rows_of(b);
-  return fmt::format("[batch {}, row {}, column {}]", b, rows.first + index / width - rows.before, index % width);
+  return fmt::format("[batch {}, row {}, column {}]", b, tensors_.row_of(b, index / width - rows.before),
+                     index % width);
 }
 
 std::vector<double> read_output(const GemmTensors& tensors, const TensorView& output) {
@@ -301,8 +355,9 @@ std::vector<double> read_output(const GemmTensors& tensors, const TensorView& ou
   dense.reserve(static_cast<std::size_t>(tensors.elements_of_d()));
   for (std::int64_t b = 0; b < tensors.batch; ++b) {
     const GemmRows rows = tensors.rows_of(b);
-    for (std::int64_t i = rows.first; i < rows.first + rows.count; ++i)
-      for (std::int64_t j = 0; j < tensors.columns_of_d(); ++j) dense.push_back(element(output, b, i, j));
+    for (std::int64_t index = 0; index < rows.count; ++index)
+      for (std::int64_t j = 0; j < tensors.columns_of_d(); ++j)
+        dense.push_back(element(output, b, tensors.row_of(b, index), j));
   }
   return dense;
 }

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "verify/gemm/float64.hpp"
+#include "verify/gemm/row_sums.hpp"
 #include "verify/gemm/tensors.hpp"
 #include "verify/reference.hpp"
 #include "verify/tolerance.hpp"
@@ -22,7 +23,12 @@ class GemmReference final : public Reference {
   [[nodiscard]] static Result<GemmReference> make(const GemmTensors& tensors, ElementType output_type,
                                                   unsigned threads = 0);
 
-  using Reference::judge;
+  /// One that a large GEMM has sooner: it judges one random row in 16, the first and the last by every check, and all
+  /// rows by sums over blocks of their columns. The whole reference where GemmRowSums do not apply.
+  [[nodiscard]] static Result<GemmReference> make_sampled(const GemmTensors& tensors, ElementType output_type,
+                                                          unsigned threads = 0);
+
+  [[nodiscard]] Verdict judge(std::span<const OutputValues> outputs) const override;
   /// Judges a dense D: batch x m x columns, of groups the rows they have; and amax.
   [[nodiscard]] Verdict judge(std::span<const double> d, std::optional<float> amax = {}) const;
 
@@ -69,6 +75,7 @@ class GemmReference final : public Reference {
   Float64Gemm float64_;
   std::vector<double> naive_;  ///< empty where check R does not apply
   ErrorFigures naive_errors_;
+  std::optional<GemmRowSums> row_sums_;  ///< where the tensors have a sample of the rows
 };
 
 /// The output a kernel wrote by strides, as a dense array.

@@ -15,7 +15,7 @@ bool GemmTensors::gated() const {
 }
 
 std::int64_t GemmTensors::total_rows() const {
-  if (groups.empty()) return batch * m;
+  if (groups.empty()) return batch * rows_of(0).count;
   return groups.back().before + groups.back().count;
 }
 

@@ -18,8 +18,8 @@ struct GemmStep {
   float low = 0, high = 0;
 };
 
-/// The rows of one member of the batch that are computed: `count` rows from `first` on. `before` counts the computed
-/// rows of the members in front of it.
+/// The rows of one member of the batch that are computed: `count` rows from `first` on, or as many of a sample.
+/// `before` counts the computed rows of the members in front of it.
 struct GemmRows {
   std::int64_t first = 0, count = 0, before = 0;
 };
@@ -47,9 +47,17 @@ struct GemmTensors {
   /// for the member. Contiguous groups share one matrix each, whose batch stride is 0. Empty: all rows are computed.
   std::vector<GemmRows> groups{};
   bool contiguous = false;  ///< the groups are contiguous
+  /// Without groups: the rows of each member that are looked at, rising. Empty: all.
+  std::vector<std::int64_t> sample{};
 
   [[nodiscard]] GemmRows rows_of(std::int64_t member) const {
-    return groups.empty() ? GemmRows{0, m, member * m} : groups[static_cast<std::size_t>(member)];
+    if (!groups.empty()) return groups[static_cast<std::size_t>(member)];
+    const std::int64_t count = sample.empty() ? m : static_cast<std::int64_t>(sample.size());
+    return {0, count, member * count};
+  }
+  /// The row that is the `index`-th of those that rows_of counts.
+  [[nodiscard]] std::int64_t row_of(std::int64_t member, std::int64_t index) const {
+    return sample.empty() ? rows_of(member).first + index : sample[static_cast<std::size_t>(index)];
   }
   /// Whether row `row` of member `matrix` of D is computed. Contiguous groups have matrix 0 alone.
   [[nodiscard]] bool is_computed(std::int64_t matrix, std::int64_t row) const;

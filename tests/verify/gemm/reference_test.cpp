@@ -53,6 +53,10 @@ TEST_P(GemmCheckerOf, AcceptsCorrectKernels) {
                                              1 + static_cast<std::int64_t>(seed % 3));
     const Verdict verdict = reference->judge(result.d, asked_amax(call.tensors, result.amax));
     ASSERT_NE(verdict.outcome, Outcome::fail) << describe(options) << "\n" << verdict.reason;
+    const auto sampled = GemmReference::make_sampled(call.tensors, options.output, 1);
+    ASSERT_TRUE(sampled) << sampled.error().text();
+    const Verdict by_sample = sampled->judge(result.d, asked_amax(call.tensors, result.amax));
+    ASSERT_NE(by_sample.outcome, Outcome::fail) << describe(options) << "\n" << by_sample.reason;
   }
 }
 
@@ -100,6 +104,7 @@ struct Subject {
       : options(chosen),
         call(chosen),
         reference(GemmReference::make(call.tensors, chosen.output, 1)),
+        sampled(GemmReference::make_sampled(call.tensors, chosen.output, 1)),
         good(emulate_gemm(call.tensors, chosen.output)) {}
 
   /// The correct result of a call that was misunderstood.
@@ -119,7 +124,7 @@ struct Subject {
 
   GemmOptions options;
   RandomGemm call;
-  Result<GemmReference> reference;
+  Result<GemmReference> reference, sampled;
   EmulatedGemm good;
 };
 
@@ -134,9 +139,12 @@ TEST_P(GemmCheckerOf, FindsEveryFault) {
     if (!whole) options.epilogue = {EpilogueOp::bias, EpilogueOp::add};
     const Subject s(options);
     ASSERT_TRUE(s.reference) << s.reference.error().text();
+    ASSERT_TRUE(s.sampled) << s.sampled.error().text();
     ASSERT_NE(s.reference->judge(s.good.d).outcome, Outcome::fail) << s.reference->judge(s.good.d).reason;
+    ASSERT_NE(s.sampled->judge(s.good.d).outcome, Outcome::fail) << s.sampled->judge(s.good.d).reason;
     const auto found = [&](const char* fault, const std::vector<double>& d) {
       EXPECT_EQ(s.reference->judge(d).outcome, Outcome::fail) << fault << ", seed " << seed;
+      EXPECT_EQ(s.sampled->judge(d).outcome, Outcome::fail) << fault << ", by a sample, seed " << seed;
     };
     const std::size_t columns = static_cast<std::size_t>(options.n), rows = static_cast<std::size_t>(options.m);
 
@@ -201,6 +209,30 @@ TEST_P(GemmCheckerOf, FindsEveryFault) {
     found("one element of another place", s.spoiled([](Doubles d) { d[5] = d[d.size() - 7]; }));
     found("an element too few", s.spoiled([](Doubles d) { d.pop_back(); }));
   }
+}
+
+// What no sampled row shows is seen in the sums of its block: an element that was not written or is another one, which
+// a rounding of its whole block may hide when it is small.
+TEST_P(GemmCheckerOf, ASampleLeavesNoPlaceUnseen) {
+  const auto [input, output] = GetParam();
+  const GemmOptions options{.input = input, .output = output, .m = 100, .n = 80, .seed = 3};
+  const Subject s(options);
+  ASSERT_TRUE(s.sampled) << s.sampled.error().text();
+  ASSERT_NE(s.sampled->judge(s.good.d).outcome, Outcome::fail) << s.sampled->judge(s.good.d).reason;
+  std::size_t found = 0, tried = 0, by_sums = 0;
+  for (std::size_t at = 0; at < s.good.d.size(); at += 101) {
+    const Verdict unwritten =
+        s.sampled->judge(s.spoiled([&](std::vector<double>& d) { d[at] = std::numeric_limits<double>::quiet_NaN(); }));
+    EXPECT_EQ(unwritten.outcome, Outcome::fail) << at;
+    const Verdict another =
+        s.sampled->judge(s.spoiled([&](std::vector<double>& d) { d[at] = d[(at + d.size() / 2) % d.size()]; }));
+    ++tried;
+    found += another.outcome == Outcome::fail ? 1 : 0;
+    by_sums += another.check == Check::sums ? 1 : 0;
+  }
+  EXPECT_GE(10 * found, 8 * tried);
+  const bool has_sums = GemmRowSums::apply_to(s.call.tensors, output);
+  EXPECT_EQ(by_sums > 0, has_sums);
 }
 
 TEST_P(GemmCheckerOf, WholeNumbersAreJudgedBitForBit) {

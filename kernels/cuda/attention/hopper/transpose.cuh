@@ -22,14 +22,14 @@ struct Transposer {
     const u32 raw = shared.raw(raws.index), value = shared.value(values.index);
     mbarrier_wait(shared.raw_full(raws.index), raws.phase);
     if (cfg::kGroupMode && tail < cfg::kTileN) {
+      // Unrolled by the compiler, the second column's loop added a step twice to its addresses (ptxas 13.0, two columns).
       const int chunks = (cfg::kTileN - tail) * (kColumnBytes / 16);
+#pragma unroll 1
       for (int c = 0; c < kColumnsV; ++c) {
-        for (int i = thread; i < chunks; i += 128) {
-          asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(raw + (c * cfg::kTileN + tail) * kColumnBytes +
-                                                                          16 * i),
-                       "r"(0)
-                       : "memory");
-        }
+        const u32 to = raw + (c * cfg::kTileN + tail) * kColumnBytes;
+#pragma unroll 1
+        for (int i = thread; i < chunks; i += 128)
+          asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(to + 16 * i), "r"(0) : "memory");
       }
       named_barrier_sync(7, 128);
     }

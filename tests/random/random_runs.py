@@ -136,7 +136,7 @@ def conv(rng, device):
 
 DRAWS = {"gemm": gemm, "attention_fwd": attention_fwd, "decode": decode, "attention_bwd": attention_bwd, "conv": conv}
 # What no problem is refused for.
-BROKEN = re.compile("CUDA_ERROR|could not be (had|compiled)|internal")
+BROKEN = re.compile("CUDA_ERROR|could not be (had|compiled)|the compiler|internal")
 PASSED, REFUSED, INCONCLUSIVE, FAILED = "passed", "refused", "inconclusive", "failed"
 
 

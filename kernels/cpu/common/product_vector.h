@@ -10,11 +10,10 @@ TS_INLINE Sum fresh_zero() {
 }
 
 // `ahead`: steps after which b is prefetched for, or 0.
-// c[r][v] += sum over `steps` of a[r * a_row + k * a_step] * b[k * b_step + v * kLanes ...].
-template <int kRows, int kVectors, class Sum>
-TS_INLINE void multiply(Sum (&c)[kRows][kVectors], const float* a, long long a_row, int a_step, const float* b,
-                        int b_step, int steps, int ahead = 0) {
-  for (int k = 0; k < steps; ++k) {
+// c[r][v] += sum over `steps` of a(r, k) * b[k * b_step + v * kLanes ...].
+template <int kRows, int kVectors, class Sum, class A>
+TS_INLINE void multiply(Sum (&c)[kRows][kVectors], const A& a, const float* b, int b_step, int steps, int ahead) {
+  for (long long k = 0; k < steps; ++k) {
     Vec x[kVectors];
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) x[v] = load(b + v * kLanes);
@@ -24,11 +23,18 @@ TS_INLINE void multiply(Sum (&c)[kRows][kVectors], const float* a, long long a_r
     }
 #pragma GCC unroll 32
     for (int r = 0; r < kRows; ++r) {
-      const Vec y = splat(a[r * a_row]);
+      const Vec y = splat(a(r, k));
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) c[r][v] = multiply_add(y, x[v], c[r][v]);
     }
-    a += a_step;
     b += b_step;
   }
+}
+
+// Of rows a_row apart, whose words are a_step apart.
+template <int kRows, int kVectors, class Sum>
+TS_INLINE void multiply(Sum (&c)[kRows][kVectors], const float* a, long long a_row, int a_step, const float* b,
+                        int b_step, int steps, int ahead = 0) {
+  multiply(
+      c, [&](int r, long long k) { return a[r * a_row + k * a_step]; }, b, b_step, steps, ahead);
 }

@@ -21,4 +21,5 @@ struct TsConvArgs : TsConvCall {
   const TsConvOperand* operand;                        // one for each operation
   void* workspace;    // workspace_bytes of it, 64-byte aligned, shared by all tasks of all stages
   long long threads;  // how many threads will run the tasks: only the size of tasks depends on it; 1 or more
+  bool packed_w;      // the workspace holds packed w, or is to hold it after stage 1; else stage 2 may do without it
 };

@@ -1,66 +1,65 @@
 // Forward and backward data as one product: pixels of the result by its channels, over taps and channels of the image.
-// A task computes a run of pixels of one phase; it brings the image's pixels that they meet into rows of words, a block
-// of (tap, channel) at a time, and multiplies them with the packed weights.
+// A task computes a run of pixels of one phase, a block of (tap, channel) at a time: the image's pixels that they meet,
+// read as they lie or brought into rows of words, times the packed weights.
 
-// A run of channels of one tap in a block.
-struct Segment {
-  long long offset[3];  // of the image's pixel from the row's
-  long long place;      // of its elements from the row's
-  long long channel;
-  int elements, at, words;
-};
-
-// A pixel of the result as the image sees it, at a tap without offset.
-struct RowPlace {
-  long long at[3];
-  const Stored* image;
-};
-
-// From one row of words to the next. Rows of a tile that are a power of two apart would compete for a few sets of the
-// first-level cache.
-constexpr int kRowWords = kTileK + (kTiles ? kStep : 0);
-constexpr int kMaxSegments = kTileK;  // a block of single words
-
+// A thread's own memory; of memory at 0 `end` is its size.
 struct Scratch {
-  float *rows, *sums, *line, *other;
+  float *rows, *sums, *line, *other, *weights, *lines;
   int* offsets;  // -128 times the sums of the columns' weights
   Segment* segments;
-  Run* runs;
-  RowPlace* places;
+  Run<PlacedRows>* runs;
+  RowPlaces* places;
+  const float** table;  // where the rows of words begin: kPlaces for each segment, or one for all
+  unsigned long long end;
 
-  explicit Scratch(void* memory) {
-    rows = static_cast<float*>(memory);
-    sums = rows + kTileM * kRowWords + 2 * kLanes;
-    line = sums + kTileM * kTileN + kLanes;
-    other = line + kTileN + kLanes;
-    offsets = reinterpret_cast<int*>(other + kTileN + kLanes);
-    segments = reinterpret_cast<Segment*>(offsets + (kOffset ? kTileN : 0));
-    runs = reinterpret_cast<Run*>(segments + kMaxSegments);
-    places = reinterpret_cast<RowPlace*>(runs + kMaxSegments);
+  explicit Scratch(void* memory) : end(reinterpret_cast<unsigned long long>(memory)) {
+    rows = take<float>(kFewRows * kRowWords + 2 * kLanes);
+    sums = take<float>(kTileM * kTileN + kLanes);
+    line = take<float>(kTileN + kLanes);
+    other = take<float>(kTileN + kLanes);
+    weights = take<float>(kTileK * kPanel);
+    lines = take<float>((kPanel + kLanes) * kLanes);
+    offsets = take<int>(kOffset ? kTileN : 0);
+    segments = take<Segment>(kMaxSegments);
+    runs = take<Run<PlacedRows>>(kMaxSegments);
+    places = take<RowPlaces>(1);
+    table = take<const float*>(kPlaces * (kReadsImage ? kMaxSegmentsInPlace : 1));
+  }
+
+ private:
+  template <class T>
+  T* take(long long count) {
+    T* const begin = reinterpret_cast<T*>(end);
+    end += (count * sizeof(T) + 63) / 64 * 64;
+    return begin;
   }
 };
 
 long long scratch_size(const void*) {
-  constexpr long long kFloats =
-      kTileM * kRowWords + 2 * kLanes + kTileM * kTileN + kLanes + 2 * (kTileN + kLanes) + (kOffset ? kTileN : 0);
-  return max_of(
-      4 * kFloats + kMaxSegments * (long long)(sizeof(Segment) + sizeof(Run)) + kTileM * (long long)sizeof(RowPlace),
-      4ll * (kPanel + kLanes) * kLanes);
+  return (long long)Scratch(nullptr).end;
 }
 
 // Tasks by group, phase, run of rows and run of panels, both runs as even as can be. Smaller ones where there are few
-// tasks: the longer side is cut.
+// tasks: the longer side is cut. Where a task has all rows, so that nobody else reads its panels, it packs them itself,
+// a block at a time; then only the columns are cut.
 struct Grid {
-  long long phases, panels;
+  long long phases, panels, most_phase_rows = 0;
   int most_rows = kTileM, task_panels;
+  bool tasks_pack;
 
   explicit Grid(const TsConvArgs& args)
       : phases(phases_of(args, 0) * phases_of(args, 1) * phases_of(args, 2)), panels(PackedWeights(args).panels()) {
-    constexpr int kMostPanels = kTileN / kPanel;
-    task_panels = even_part(panels, kMostPanels, 1);
+    for (long long p = 0; p < phases; ++p) most_phase_rows = max_of(most_phase_rows, phase_of(args, p).rows);
+    tasks_pack = !args.packed_w && most_phase_rows <= kFewRows &&
+                 (args.threads == 1 || args.groups * panels >= 2 * args.threads);
+    if (tasks_pack) most_rows = kFewRows;
+    const int most_panels =
+        (int)min_of(kTileN, kTileM * kTileN / max_of(1, round_up((int)min_of(most_phase_rows, most_rows), kRows))) /
+        kPanel;
+    task_panels = even_part(panels, most_panels, 1);
     while (args.threads > 1 && tasks(args) < 4 * args.threads) {
-      const bool wide = task_panels * kPanel > most_rows && task_panels > 1;
-      if (!wide && most_rows <= 2 * kRows) break;
+      const bool wide = task_panels > 1 && (tasks_pack || task_panels * kPanel > most_rows);
+      if (!wide && (tasks_pack || most_rows <= 2 * kRows)) break;
       if (wide)
         task_panels = even_part(panels, (task_panels + 1) / 2, 1);
       else
@@ -86,89 +85,24 @@ struct Grid {
   [[nodiscard]] long long tasks(const TsConvArgs& args) const { return args.groups * tasks_of_group(args); }
 };
 
+// Folding needs no more.
+long long workspace_size(const void* args_pointer) {
+  const TsConvArgs& args = arguments(args_pointer);
+  return Grid(args).tasks_pack ? 0 : PackedWeights(args).bytes(args);
+}
+
+long long pack_tasks(const void* args_pointer) {
+  const Call args(arguments(args_pointer));
+  return Grid(args).tasks_pack ? 0 : pack_parts(args);
+}
+
 long long data_tasks(const void* args_pointer) {
   const TsConvArgs& args = arguments(args_pointer);
   return args.batch == 0 ? 0 : Grid(args).tasks(args);
 }
 
-TS_INLINE const TsConvStrides& image_strides(const TsConvArgs& args) {
-  return kForward ? args.x_strides : args.y_strides;
-}
-
-// The segments of words first .. first + count - 1 of the phase's (tap, channel) words, and the runs that they are in
-// the packed weights.
-inline int cut(const Call& args, const Phase& phase, long long tap_words, long long first, int count, Scratch& w,
-               int& runs) {
-  const TsConvStrides& strides = image_strides(args);
-  int segments = 0;
-  runs = 0;
-  for (int at = 0; at < count;) {
-    const long long number = (first + at) / tap_words, word = (first + at) % tap_words;
-    const int words = (int)min_of(tap_words - word, count - at);
-    Segment& s = w.segments[segments++];
-    long long rest = number, tap = 0, filter = 1;
-    s.channel = word * kPack;
-    s.place = args.folded > 0 ? 0 : s.channel * strides.channel;
-    for (int d = 2; d >= 0; --d) {
-      const Axis& axis = phase.axis[d];
-      const long long j = rest % axis.taps;
-      rest /= axis.taps;
-      s.offset[d] = axis.start + j * axis.hop;
-      s.place += s.offset[d] * strides.spatial[d];
-      tap += (axis.tap_first + j * axis.tap_step) * filter;
-      filter *= args.filter[d];
-    }
-    s.elements = (int)min_of(words * kPack, image_channels(args) - s.channel);
-    s.at = at;
-    s.words = words;
-    const long long b = tap * tap_words + word;
-    if (runs > 0 && w.runs[runs - 1].b + w.runs[runs - 1].words == b)
-      w.runs[runs - 1].words += words;
-    else
-      w.runs[runs++] = {at, words, b};
-    at += words;
-  }
-  return segments;
-}
-
-// The part of a line that lies inside the image, and zeros beside it.
-inline void inner_part_to_words(const Stored* from, const ChannelLine& line, long long channel, Call::Part part,
-                                int count, float* to) {
-  if (part.first >= part.end) return empty_words(to, words_of(count));
-  Stored some[kTileK * kPack] = {};
-  for (long long e = part.first; e < part.end; ++e) some[e] = from[line.at(channel + e)];
-  line_to_words<true>(some, 1, count, to);
-}
-
-// The image's words that a pixel of the result meets in a block.
-inline void bring_row(const Call& args, const Phase& phase, const ChannelLine& line, const RowPlace& row,
-                      const Segment* segments, int count, float* to) {
-  const auto is_inside = [&](const Segment& segment, int d) {
-    return (unsigned long long)(row.at[d] + segment.offset[d]) < (unsigned long long)phase.axis[d].size;
-  };
-  if (args.folded > 0) {
-    // All lines of a row begin at the same pixel of the innermost coordinate.
-    const long long first = row.at[2] + segments[0].offset[2];
-    const bool whole = first >= 0 && first * args.folded + args.c <= args.x_size[2] * args.folded;
-    for (int s = 0; s < count; ++s) {
-      const Segment& segment = segments[s];
-      if (!is_inside(segment, 0) || !is_inside(segment, 1))
-        empty_words(to + segment.at, segment.words);
-      else if (whole)
-        part_of_line<true>(row.image + segment.place, line, segment.channel, segment.elements, to + segment.at);
-      else
-        inner_part_to_words(row.image + segment.place, line, segment.channel,
-                            args.inside(first, segment.channel, segment.elements), segment.elements, to + segment.at);
-    }
-    return;
-  }
-  for (int s = 0; s < count; ++s) {
-    const Segment& segment = segments[s];
-    if (is_inside(segment, 0) && is_inside(segment, 1) && is_inside(segment, 2))
-      line_to_words<true>(row.image + segment.place, line.step, segment.elements, to + segment.at);
-    else
-      empty_words(to + segment.at, segment.words);
-  }
+TS_INLINE const TsConvStrides& result_strides(const TsConvArgs& args) {
+  return kForward ? args.y_strides : args.x_strides;
 }
 
 // A line of sums as floats: where they lie, or in `to`.
@@ -183,11 +117,32 @@ inline float* floats_of_sums(float* sums, [[maybe_unused]] const int* offsets, i
   return to;
 }
 
+// From one pixel of a phase to the next in the result; 0 where they are unevenly apart.
+inline long long step_of_result(const TsConvArgs& args, const Phase& phase) {
+  const TsConvStrides& strides = result_strides(args);
+  long long step = 0, pixels = 1;
+  for (int d = 2; d >= -1; --d) {
+    const long long count = d < 0 ? args.batch : phase.axis[d].count;
+    const long long apart = d < 0 ? strides.batch : strides.spatial[d] * phase.axis[d].step;
+    if (count == 1) continue;
+    if (pixels == 1) step = apart;
+    if (apart != step * pixels) return 0;
+    pixels *= count;
+  }
+  return max_of(step, pixels == 1 ? 1 : 0);
+}
+
+inline Pixel pixel_of(const Phase& phase, const Place& place, long long group) {
+  Pixel pixel = {place.member, group, {}};
+  for (int d = 0; d < 3; ++d) pixel.at[d] = phase.axis[d].first + place.i[d] * phase.axis[d].step;
+  return pixel;
+}
+
 void run_data(const void* args_pointer, long long task, void* memory) {
   const Call args(arguments(args_pointer));
   const Grid grid(args);
   const PackedWeights packed(args);
-  Scratch w(memory);
+  const Scratch w(memory);
   const long long in_group = grid.tasks_of_group(args), group = task / in_group;
   const long long first_panel = task % grid.column_blocks() * grid.task_panels;
   const int panels = (int)min_of(grid.task_panels, packed.panels() - first_panel);
@@ -198,48 +153,89 @@ void run_data(const void* args_pointer, long long task, void* memory) {
   for (long long blocks; block >= (blocks = blocks_of(phase.rows, grid.rows(phase))); phase = phase_of(args, ++number))
     block -= blocks;
   const long long first_row = block * grid.rows(phase);
-  const int rows = (int)min_of(grid.rows(phase), phase.rows - first_row);
+  const int rows = (int)min_of(grid.rows(phase), phase.rows - first_row), strips = (int)blocks_of(rows, kRows);
   const long long words = phase.taps * packed.words;
+  const int sums_row = grid.task_panels * kPanel;
 
   const TsConvStrides& from = image_strides(args);
-  const ChannelLine line = args.line(from);
   Place place(phase, first_row);
   for (int r = 0; r < rows; ++r, place.advance(phase)) {
-    RowPlace& row = w.places[r];
-    row.image = static_cast<const Stored*>(kForward ? args.x : args.y) + place.member * from.batch + group * from.group;
+    const Stored* image =
+        static_cast<const Stored*>(kForward ? args.x : args.y) + place.member * from.batch + group * from.group;
     for (int d = 0; d < 3; ++d) {
-      row.at[d] = place.i[d] * phase.axis[d].pace;
-      row.image += row.at[d] * from.spatial[d];
+      w.places->at[d][r] = place.i[d] * phase.axis[d].pace;
+      image += w.places->at[d][r] * from.spatial[d];
     }
+    w.places->image[r] = image;
   }
 
+  // Where the result is nothing but the sums, they are added up where it lies.
+  const TsConvStrides& strides = result_strides(args);
+  const long long result_step = step_of_result(args, phase);
+  float* result = nullptr;
+  if (!kInteger && args.out_type == TS_FP32 && args.operations[0] == TS_END && strides.channel == 1 &&
+      result_step > 0 && words > 0 && columns % kLanes == 0)
+    result = static_cast<float*>(args.out) +
+             place_of(strides, pixel_of(phase, Place(phase, first_row), group), first_column);
+
+  const ImageRows image_rows(args, phase, packed.words);
+  if (!image_rows.in_place)
+    for (int r = 0; r < kPlaces; ++r) w.table[r] = w.rows + r * kRowWords;
   if (words == 0) zero_words(w.sums, kTileM * kTileN);
   for (long long first = 0; first < words; first += kTileK) {
     const int count = (int)min_of(kTileK, words - first);
+    const int segments = cut(args, phase, packed.words, first, count, w.segments);
     int runs = 0;
-    const int segments = cut(args, phase, packed.words, first, count, w, runs);
-    for (int r = 0; r < rows; ++r)
-      bring_row(args, phase, line, w.places[r], w.segments, segments, w.rows + r * kRowWords);
-    for (int r = rows; r < round_up(rows, kRows); ++r) zero_words(w.rows + r * kRowWords, count);
+    for (int s = 0; s < segments; ++s) {
+      const Segment& segment = w.segments[s];
+      const long long b = grid.tasks_pack ? segment.at : segment.tap * packed.words + segment.word;
+      if (image_rows.in_place) {
+        image_rows.find(*w.places, rows, segment, w.table + s * kPlaces, w.rows);
+        w.runs[runs++] = {{w.table + s * kPlaces, 0}, segment.words, b};
+      } else if (runs > 0 && w.runs[runs - 1].b + w.runs[runs - 1].words == b) {
+        w.runs[runs - 1].words += segment.words;
+      } else {
+        w.runs[runs++] = {{w.table, segment.at}, segment.words, b};
+      }
+    }
+    if (!image_rows.in_place) {
+      for (int r = 0; r < rows; ++r) image_rows.bring(*w.places, r, w.segments, segments, w.rows + r * kRowWords);
+      for (int r = rows; r < round_up(rows, kRows); ++r) zero_words(w.rows + r * kRowWords, count);
+    }
     for (int p = 0; p < panels; ++p) {
-      const long long column = packed.first(first_panel + p);
-      const float* const b = static_cast<const float*>(args.workspace) + packed.panel(group, column);
-      for (int r = 0; r < rows; r += kRows)
-        multiply_tile({w.rows + r * kRowWords, kRowWords, 1}, rows - r, b, packed.width(first_panel + p), w.runs, runs,
-                      w.sums + r * kTileN + (column - first_column), kTileN, first == 0);
+      const long long panel = first_panel + p, column = packed.first(panel);
+      const int width = packed.width(panel), at = (int)(column - first_column);
+      const float* b = static_cast<const float*>(args.workspace) + packed.panel(group, column);
+      if (grid.tasks_pack) {
+        for (int s = 0; s < segments; ++s) {
+          const Segment& segment = w.segments[s];
+          pack_part(args, packed, group, segment.tap, panel, segment.word, segment.words,
+                    w.weights + segment.at * width, w.lines);
+        }
+        if constexpr (kOffset) sum_columns(w.weights, width, count, first > 0, w.offsets + at);
+        b = w.weights;
+      }
+      for (int s = 0; s < strips; ++s) {
+        const int row = first_of_strip(rows, s), some = first_of_strip(rows, s + 1) - row;
+        if (result != nullptr && is_whole_strip(some))
+          multiply_tile(w.runs, runs, row, some, b, width, result + row * result_step + at, result_step, first == 0);
+        else
+          multiply_tile(w.runs, runs, row, some, b, width, w.sums + row * sums_row + at, sums_row, first == 0);
+      }
     }
   }
 
   if constexpr (kOffset) {
-    for (int p = 0; p < panels; ++p)
+    for (int p = 0; p < panels && !grid.tasks_pack; ++p)
       offsets_of_panel(args, packed, group, first_panel + p, w.offsets + packed.first(first_panel + p) - first_column);
   }
-  const TsConvStrides& strides = kForward ? args.y_strides : args.x_strides;
-  place = Place(phase, first_row);
-  for (int r = 0; r < rows; ++r, place.advance(phase)) {
-    Pixel pixel = {place.member, group, {}};
-    for (int d = 0; d < 3; ++d) pixel.at[d] = phase.axis[d].first + place.i[d] * phase.axis[d].step;
-    float* const sums = floats_of_sums(w.sums + r * kTileN, w.offsets, columns, w.line);
-    finish_line(args, strides, result_channels(args), pixel, first_column, columns, sums, w.other);
+  int r = 0;
+  if (result != nullptr)
+    r = is_whole_strip(rows - first_of_strip(rows, strips - 1)) ? rows : first_of_strip(rows, strips - 1);
+  place = Place(phase, first_row + r);
+  for (; r < rows; ++r, place.advance(phase)) {
+    float* const sums = floats_of_sums(w.sums + r * sums_row, w.offsets, columns, w.line);
+    finish_line(args, strides, result_channels(args), pixel_of(phase, place, group), first_column, columns, sums,
+                w.other);
   }
 }

@@ -39,40 +39,29 @@ struct PackedWeights {
   }
 };
 
-// -128 times the sums of packed columns of a tap: the columns times a row of ones. (A template, because only kernels
-// that need it have this multiplication step.)
+// -128 times the sums of packed columns, added to what is there if there are more: the columns times a row of ones. (A
+// template, because only kernels that need it have this multiplication step.)
 template <class V = Vec>
-void sum_columns(const float* packed, int width, long long words, float* to) {
+void sum_columns(const float* packed, int width, long long words, bool more, int* to) {
   for (int c = 0; c < width; c += kLanes) {
     Sum sum = {};
     for (long long w = 0; w < words; ++w)
       sum = multiply_add((V)splat(0x01010101), (V)load(packed + w * width + c), sum);
-    store(to + c, (V)(sum * -128));
+    const IVec offset = (IVec)(sum * -128);
+    store(to + c, more ? load(to + c) + offset : offset);
   }
 }
 
-// Folding needs no more.
-long long workspace_size(const void* args) {
-  return PackedWeights(arguments(args)).bytes(arguments(args));
-}
-
-constexpr int kWordsOfTask = 64;  // backward data
-
-// A task packs one tap: of one panel; backward data, where rows of w lie along all panels, some words of them all.
-long long pack_tasks(const void* args_pointer) {
-  const Call args(arguments(args_pointer));
-  const PackedWeights packed(args);
-  return args.groups * packed.taps * (kForward ? packed.panels() : blocks_of(packed.words, kWordsOfTask));
-}
-
-// Columns of w that lie along the image's channels: they are read as lines and turned, a vector of columns at a time.
-inline void pack_turned(const Stored* from, long long column_step, const ChannelLine& line, int columns, int width,
-                        float* to, float* lines) {
+// Elements first .. end - 1 of columns of w that lie along the image's channels: they are read as lines and turned, a
+// vector of columns at a time.
+inline void pack_turned(const Stored* from, long long column_step, const ChannelLine& line, long long first,
+                        long long end, int columns, int width, float* to, float* lines) {
   for (int c = 0; c < width; c += kLanes) {
-    const bool whole = line.step == 1 && c + kLanes <= columns && kWordsAreStored && column_step % kPack == 0;
-    for (long long e = 0; e < line.elements; e += kChunk) {
-      const int count = (int)min_of(kChunk, line.elements - e);
-      float* const turned = to + e / kPack * width + c;
+    const bool whole =
+        line.even && line.step == 1 && c + kLanes <= columns && kWordsAreStored && column_step % kPack == 0;
+    for (long long e = first; e < end; e += kChunk) {
+      const int count = (int)min_of(kChunk, end - e);
+      float* const turned = to + (e - first) / kPack * width + c;
       if (whole && count == kChunk) {
         transpose_block(reinterpret_cast<const float*>(from + c * column_step + e), column_step / kPack, turned, width);
         continue;
@@ -113,42 +102,64 @@ inline void pack_word(const Stored* from, long long column_step, long long step,
   }
 }
 
-// Words first .. first + kWordsOfTask - 1 of a tap, of all panels.
-inline void pack_words(const Call& args, const PackedWeights& packed, long long group, long long tap, long long first,
-                       const Stored* from) {
+// Where the weights of a tap and of a panel's first column begin.
+TS_INLINE const Stored* weights_of(const Call& args, long long group, long long tap, long long column) {
   const TsConvStrides& s = args.w_strides;
-  float* const workspace = static_cast<float*>(args.workspace);
-  for (long long word = first; word < min_of(packed.words, first + kWordsOfTask); ++word)
-    for (long long panel = 0; panel < packed.panels(); ++panel) {
-      const long long column = packed.first(panel), elements = image_channels(args) - word * kPack;
-      const int width = packed.width(panel);
-      float* const to = workspace + packed.panel(group, column) + (tap * packed.words + word) * width;
-      if (kTiles && elements <= 0)
-        zero_words(to, width);
-      else
-        pack_word(from + word * kPack * s.batch + column * s.channel, s.channel, s.batch,
-                  (int)min_of(width, result_channels(args) - column), width, elements, to);
-    }
+  const long long h = tap / args.filter[2];
+  return static_cast<const Stored*>(args.w) + group * s.group + h / args.filter[1] * s.spatial[0] +
+         h % args.filter[1] * s.spatial[1] + tap % args.filter[2] * s.spatial[2] +
+         column * (kForward ? s.batch : s.channel);
+}
+
+// Words first .. first + words - 1 of a tap, of one panel, to `to`.
+inline void pack_part(const Call& args, const PackedWeights& packed, long long group, long long tap, long long panel,
+                      long long first, long long words, float* to, float* lines) {
+  const long long column = packed.first(panel), channel = first * kPack;
+  const int width = packed.width(panel), columns = (int)min_of(width, result_channels(args) - column);
+  const int elements = (int)min_of(words * kPack, image_channels(args) - channel), filled = words_of(elements);
+  const Stored* const from = weights_of(args, group, tap, column);
+  const TsConvStrides& s = args.w_strides;
+  if constexpr (kForward) {
+    pack_turned(from, s.batch, args.line(s), channel, channel + elements, columns, width, to, lines);
+  } else {
+    for (int word = 0; word < filled; ++word)
+      pack_word(from + (first + word) * kPack * s.batch, s.channel, s.batch, columns, width, elements - word * kPack,
+                to + word * width);
+  }
+  if constexpr (kTiles) zero_words(to + filled * width, (int)(words - filled) * width);
+}
+
+constexpr int kWordsOfTask = 64;  // backward data
+
+// A task packs one tap: of one panel; backward data, where rows of w lie along all panels, some words of them all.
+inline long long pack_parts(const TsConvArgs& args) {
+  const PackedWeights packed(args);
+  return args.groups * packed.taps * (kForward ? packed.panels() : blocks_of(packed.words, kWordsOfTask));
 }
 
 void run_pack(const void* args_pointer, long long task, void* scratch) {
   const Call args(arguments(args_pointer));
   const PackedWeights packed(args);
-  const long long tap = task % packed.taps, h = tap / args.filter[2], part = task / packed.taps;
+  float* const workspace = static_cast<float*>(args.workspace);
+  float* const lines = static_cast<float*>(scratch);
+  const long long tap = task % packed.taps, part = task / packed.taps;
   const long long parts = kForward ? packed.panels() : blocks_of(packed.words, kWordsOfTask), group = part / parts;
-  const TsConvStrides& s = args.w_strides;
-  const Stored* const from = static_cast<const Stored*>(args.w) + group * s.group + h / args.filter[1] * s.spatial[0] +
-                             h % args.filter[1] * s.spatial[1] + tap % args.filter[2] * s.spatial[2];
-  if constexpr (!kForward) return pack_words(args, packed, group, tap, part % parts * kWordsOfTask, from);
-  const long long panel = part % parts, column = packed.first(panel);
-  const int width = packed.width(panel), columns = (int)min_of(width, result_channels(args) - column);
-  float* const to = static_cast<float*>(args.workspace) + packed.panel(group, column) + tap * packed.words * width;
-  pack_turned(from + column * s.batch, s.batch, args.line(s), columns, width, to, static_cast<float*>(scratch));
-  if constexpr (kTiles)
-    zero_words(to + words_of((int)args.c) * width, (int)(packed.words - words_of((int)args.c)) * width);
-  if constexpr (kOffset)
-    sum_columns(to, width, packed.words,
-                static_cast<float*>(args.workspace) + packed.offsets(args, group, column) + tap * width);
+  if constexpr (kForward) {
+    const long long panel = part % parts, column = packed.first(panel);
+    const int width = packed.width(panel);
+    float* const to = workspace + packed.panel(group, column) + tap * packed.words * width;
+    pack_part(args, packed, group, tap, panel, 0, packed.words, to, lines);
+    if constexpr (kOffset)
+      sum_columns(to, width, packed.words, false,
+                  reinterpret_cast<int*>(workspace + packed.offsets(args, group, column) + tap * width));
+  } else {
+    const long long first = part % parts * kWordsOfTask, words = min_of(kWordsOfTask, packed.words - first);
+    for (long long panel = 0; panel < packed.panels(); ++panel)
+      pack_part(
+          args, packed, group, tap, panel, first, words,
+          workspace + packed.panel(group, packed.first(panel)) + (tap * packed.words + first) * packed.width(panel),
+          lines);
+  }
 }
 
 // Those of all taps of a panel's columns.

@@ -1,11 +1,22 @@
 // The micro-kernel on AMX tiles: 32 rows of words as they lie by a panel of 32 columns, in four tiles of sums; the
 // lower two are left out where 16 rows do, the right two where the panel is one vector.
 
+// Where strip `strip` of a task's rows begins.
+TS_INLINE int first_of_strip(int rows, int strip) {
+  return (int)min_of(rows, strip * kRows);
+}
+
+// Whether nothing is filled up.
+TS_INLINE bool is_whole_strip(int rows) {
+  return rows % 16 == 0;
+}
+
 template <bool kLower, bool kRight>
-TS_INLINE void multiply_tiles(const Rows& a, const float* b, const Run* runs, int count, float* sums,
+TS_INLINE void multiply_tiles(const Run<PlacedRows>* runs, int count, int first_row, const float* b, float* sums,
                               long long sums_row, bool first) {
   constexpr int kWidth = kRight ? 2 * kLanes : kLanes;
-  const long long row_bytes = 4 * a.row, sums_bytes = 4 * sums_row;
+  constexpr long long row_bytes = 4 * kRowWords;
+  const long long sums_bytes = 4 * sums_row;
   float* const lower = sums + 16 * sums_row;
   if (first) {
     tile_zero<0>();
@@ -19,7 +30,7 @@ TS_INLINE void multiply_tiles(const Rows& a, const float* b, const Run* runs, in
     if constexpr (kLower && kRight) tile_load<3>(lower + 16, sums_bytes);
   }
   for (int i = 0; i < count; ++i) {
-    const float* from = a.words + runs[i].at;
+    const float* from = runs[i].rows.place[first_row] + runs[i].rows.at;
     const float* at = b + runs[i].b * kWidth;
     for (int words = runs[i].words; words > 0; words -= kStep, from += kStep, at += kStep * kWidth) {
       tile_load<4>(from, row_bytes);
@@ -30,7 +41,7 @@ TS_INLINE void multiply_tiles(const Rows& a, const float* b, const Run* runs, in
         tile_dot<1, 4, 7>();
       }
       if constexpr (kLower) {
-        tile_load<5>(from + 16 * a.row, row_bytes);
+        tile_load<5>(from + 16 * kRowWords, row_bytes);
         tile_dot<2, 5, 6>();
         if constexpr (kRight) tile_dot<3, 5, 7>();
       }
@@ -42,12 +53,12 @@ TS_INLINE void multiply_tiles(const Rows& a, const float* b, const Run* runs, in
   if constexpr (kLower && kRight) tile_store<3>(lower + 16, sums_bytes);
 }
 
-// As on vector registers; runs are whole steps.
-inline void multiply_tile(const Rows& a, int rows, const float* b, int width, const Run* runs, int count, float* sums,
-                          long long sums_row, bool first) {
+// As on vector registers, of rows that are kRowWords apart; runs are whole steps.
+inline void multiply_tile(const Run<PlacedRows>* runs, int count, int first_row, int rows, const float* b, int width,
+                          float* sums, long long sums_row, bool first) {
   const bool right = width > kLanes;
-  if (rows > 16 && right) return multiply_tiles<true, true>(a, b, runs, count, sums, sums_row, first);
-  if (rows > 16) return multiply_tiles<true, false>(a, b, runs, count, sums, sums_row, first);
-  if (right) return multiply_tiles<false, true>(a, b, runs, count, sums, sums_row, first);
-  return multiply_tiles<false, false>(a, b, runs, count, sums, sums_row, first);
+  if (rows > 16 && right) return multiply_tiles<true, true>(runs, count, first_row, b, sums, sums_row, first);
+  if (rows > 16) return multiply_tiles<true, false>(runs, count, first_row, b, sums, sums_row, first);
+  if (right) return multiply_tiles<false, true>(runs, count, first_row, b, sums, sums_row, first);
+  return multiply_tiles<false, false>(runs, count, first_row, b, sums, sums_row, first);
 }

@@ -3,9 +3,53 @@
 // How long before it is needed b is asked for, as in GEMM's micro-kernel.
 constexpr int kStepsAhead = kPack == 1 ? 16 : 0;
 
-template <int kCount, int kVectors>
-inline void multiply_runs(const Rows& a, const float* b, const Run* runs, int count, float* sums, long long sums_row,
-                          bool first) {
+// A micro-tile has a body for each number of rows from half of the most on; fewer are filled up.
+constexpr int kLeastRows = kRows / 2;
+
+// Where strip `strip` of a task's rows begins. Strips are as even as can be, and where there are several none is filled
+// up.
+TS_INLINE int first_of_strip(int rows, int strip) {
+  return rows * strip / (int)blocks_of(rows, kRows);
+}
+
+// Whether nothing is filled up.
+TS_INLINE bool is_whole_strip(int rows) {
+  return rows >= kLeastRows;
+}
+
+// Rows first .. first + kCount - 1 of a run.
+template <int kCount>
+struct RowsOfPlaced {
+  const float* row[kCount];
+
+  TS_INLINE RowsOfPlaced(const PlacedRows& rows, int first) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kCount; ++r) row[r] = rows.place[first + r] + rows.at;
+  }
+  TS_INLINE float operator()(int r, long long k) const {
+    return row[r][k];
+  }
+};
+template <int kCount>
+struct RowsOfTurned {
+  const float* words;
+  int step;
+
+  TS_INLINE RowsOfTurned(const TurnedRows& rows, int first) : words(rows.words + first), step(rows.step) {}
+  TS_INLINE float operator()(int r, long long k) const { return words[k * step + r]; }
+};
+template <int kCount>
+TS_INLINE RowsOfPlaced<kCount> rows_of(const PlacedRows& rows, int first) {
+  return {rows, first};
+}
+template <int kCount>
+TS_INLINE RowsOfTurned<kCount> rows_of(const TurnedRows& rows, int first) {
+  return {rows, first};
+}
+
+template <int kCount, int kVectors, class Rows>
+inline void multiply_runs(const Run<Rows>* runs, int count, int first_row, const float* b, float* sums,
+                          long long sums_row, bool first) {
   Sum c[kCount][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kCount; ++r) {
@@ -14,8 +58,8 @@ inline void multiply_runs(const Rows& a, const float* b, const Run* runs, int co
       c[r][v] = first ? fresh_zero<Sum>() : (Sum)load(sums + r * sums_row + v * kLanes);
   }
   for (int i = 0; i < count; ++i)
-    multiply<kCount, kVectors>(c, a.words + (long long)runs[i].at * a.step, a.row, a.step,
-                               b + runs[i].b * kVectors * kLanes, kVectors * kLanes, runs[i].words, kStepsAhead);
+    multiply(c, rows_of<kCount>(runs[i].rows, first_row), b + runs[i].b * kVectors * kLanes, kVectors * kLanes,
+             runs[i].words, kStepsAhead);
 #pragma GCC unroll 8
   for (int r = 0; r < kCount; ++r) {
 #pragma GCC unroll 3
@@ -23,18 +67,22 @@ inline void multiply_runs(const Rows& a, const float* b, const Run* runs, int co
   }
 }
 
-template <int kVectors>
-[[gnu::noinline]] void multiply_rows(const Rows& a, int rows, const float* b, const Run* runs, int count, float* sums,
-                                     long long sums_row, bool first) {
-  if (rows > kRows / 2) return multiply_runs<kRows, kVectors>(a, b, runs, count, sums, sums_row, first);
-  return multiply_runs<kRows / 2, kVectors>(a, b, runs, count, sums, sums_row, first);
+template <int kCount, int kVectors, class Rows>
+[[gnu::noinline]] void multiply_rows(const Run<Rows>* runs, int count, int first_row, int rows, const float* b,
+                                     float* sums, long long sums_row, bool first) {
+  if constexpr (kCount > kLeastRows) {
+    if (rows < kCount)
+      return multiply_rows<kCount - 1, kVectors>(runs, count, first_row, rows, b, sums, sums_row, first);
+  }
+  multiply_runs<kCount, kVectors>(runs, count, first_row, b, sums, sums_row, first);
 }
 
-// sums[r][j] (+)= sum over the runs' words of a[r][word] * b[word * width + j], for kRows rows, of which `rows` count,
-// and `width` columns.
-inline void multiply_tile(const Rows& a, int rows, const float* b, int width, const Run* runs, int count, float* sums,
-                          long long sums_row, bool first) {
-  if (width == kPanel) return multiply_rows<3>(a, rows, b, runs, count, sums, sums_row, first);
-  if (width == 2 * kLanes) return multiply_rows<2>(a, rows, b, runs, count, sums, sums_row, first);
-  return multiply_rows<1>(a, rows, b, runs, count, sums, sums_row, first);
+// sums[r][j] (+)= sum over the runs' words of row[first_row + r][word] * b[word * width + j], for `rows` rows (at most
+// kRows), filled up to kLeastRows, and `width` columns.
+template <class Rows>
+inline void multiply_tile(const Run<Rows>* runs, int count, int first_row, int rows, const float* b, int width,
+                          float* sums, long long sums_row, bool first) {
+  if (width == kPanel) return multiply_rows<kRows, 3>(runs, count, first_row, rows, b, sums, sums_row, first);
+  if (width == 2 * kLanes) return multiply_rows<kRows, 2>(runs, count, first_row, rows, b, sums, sums_row, first);
+  return multiply_rows<kRows, 1>(runs, count, first_row, rows, b, sums, sums_row, first);
 }

@@ -219,12 +219,14 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
         store(w.b + panel * kTileK + i * width + c - panel, load(line + c));
       }
     }
-    const Run run = {0, words, 0};
+    const Run<TurnedRows> run = {{w.a, kTileM}, words, 0};
     for (int p = 0; p < panels; ++p)
-      for (int s = 0; s < strips; ++s)
-        multiply_tile({w.a + s * kRows, 1, kTileM}, rows - s * kRows, w.b + p * kPanel * kTileK,
-                      (int)min_of(kPanel, all_columns - p * kPanel), &run, 1, w.sums + s * kRows * kTileN + p * kPanel,
-                      kTileN, first == begin);
+      for (int s = 0; s < strips; ++s) {
+        const int row = first_of_strip(rows, s);
+        multiply_tile(&run, 1, row, first_of_strip(rows, s + 1) - row, w.b + p * kPanel * kTileK,
+                      (int)min_of(kPanel, all_columns - p * kPanel), w.sums + row * kTileN + p * kPanel, kTileN,
+                      first == begin);
+      }
   }
 
   if (shape.splits == 1)

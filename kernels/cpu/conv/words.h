@@ -15,7 +15,9 @@ constexpr int kPack = kInstruction == Instruction::fma_f32                      
 constexpr int kRows = kTiles ? 32 : kAccumulators / 3;    // a micro-tile: rows of sums
 constexpr int kPanel = kTiles ? 2 * kLanes : 3 * kLanes;  // and its columns
 constexpr int kStep = kTiles ? 16 : 1;                    // words that are multiplied together: a row of a tile
-constexpr int kSumsPerTile = kRows * kPanel;
+// From one copied row of words to the next. Rows of a tile that are a power of two apart would compete for a few sets
+// of the first-level cache.
+constexpr int kRowWords = kTileK + (kTiles ? kStep : 0);
 constexpr int kChunk = kLanes * kPack;  // elements in a vector of words
 
 static_assert(kTileM % kRows == 0 && kTileN % kPanel == 0 && kTileK % kLanes == 0);
@@ -211,15 +213,22 @@ inline void lines_to_words(const Lines& lines, int count, float* to) {
   }
 }
 
-// Words that follow one another in a and, `b` words from its first, in a panel of b.
-struct Run {
-  int at, words;
-  long long b;
+// Rows of words, each wherever it lies: row r begins at place[r] + at.
+struct PlacedRows {
+  const float* const* place;
+  int at;
 };
 
-// Words of a: `row` from one row to the next, `step` from one word to the next.
-struct Rows {
+// Rows whose words of one number are neighbours: word k of row r is words[k * step + r].
+struct TurnedRows {
   const float* words;
-  long long row;
   int step;
+};
+
+// Words that follow one another in rows and, `b` words from its first, in a panel.
+template <class Rows>
+struct Run {
+  Rows rows;
+  int words;
+  long long b;
 };

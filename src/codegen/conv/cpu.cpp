@@ -88,7 +88,10 @@ Result<Source> cpu_conv_source(const CpuConvParameters& p) {
     table.stages = {{"weight_tasks", "run_weight"}, {"reduce_tasks", "run_reduce"}};
   } else {
     fragments.emplace_back("conv/phases.h");
-    if (!p.depthwise) fragments.emplace_back("conv/pack_weights.h");
+    if (!p.depthwise) {
+      fragments.emplace_back("conv/pack_weights.h");
+      fragments.emplace_back("conv/rows.h");
+    }
     fragments.emplace_back(p.depthwise ? "conv/depthwise.h" : "conv/data.h");
     table.stages = {{"pack_tasks", "run_pack"}, {"data_tasks", "run_data"}};
   }

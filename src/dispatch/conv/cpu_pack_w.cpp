@@ -17,7 +17,9 @@ TsConvArgs packing_arguments(const ConvProblem& problem, const void* w, const Co
   ConvArguments arguments;
   arguments.w = w;
   arguments.w_strides = strides;
-  return cpu_arguments(problem, arguments, threads, panels);
+  TsConvArgs args = cpu_arguments(problem, arguments, threads, panels);
+  args.packed_w = true;
+  return args;
 }
 
 class CpuConvPackWPlan final : public ConvPackWPlan {

@@ -324,6 +324,7 @@ TsConvArgs cpu_arguments(const ConvProblem& p, const ConvArguments& a, int threa
   out.operand = reinterpret_cast<const TsConvOperand*>(a.epilogue.data());
   out.workspace = workspace;
   out.threads = threads;
+  out.packed_w = p.packed_w;
   return out;
 }
 

@@ -71,7 +71,7 @@ def sizes_of(name: str, value: Sizes, count: int) -> tuple[int, ...]:
 def geometry_of(stride: Sizes, padding: Padding, dilation: Sizes, groups: int, filter: tuple[int, ...]) -> Geometry:
     count = len(filter)
     if stride.__class__ is int and padding.__class__ is int and dilation.__class__ is int and groups.__class__ is int:
-        if max(stride, padding, dilation, groups) < _SMALL and min(stride, padding, dilation, groups) >= 0:
+        if 0 <= stride < _SMALL and 0 <= padding < _SMALL and 0 <= dilation < _SMALL and 0 <= groups < _SMALL:
             return Geometry((stride,) * count, ((padding, padding),) * count, (dilation,) * count, groups)
     strides, dilations = sizes_of("stride", stride, count), sizes_of("dilation", dilation, count)
     if isinstance(padding, str):
@@ -91,8 +91,8 @@ def geometry_of(stride: Sizes, padding: Padding, dilation: Sizes, groups: int, f
 
 
 def out_sizes(sizes: Sequence[int], filter: Sequence[int], g: Geometry) -> tuple[int, ...]:
-    return tuple((size + sum(pads) - d * (taps - 1) - 1) // max(s, 1) + 1
-                 for size, taps, s, pads, d in zip(sizes, filter, g.stride, g.padding, g.dilation))  # fmt: skip
+    return tuple([(size + low + high - d * (taps - 1) - 1) // (s if s > 1 else 1) + 1
+                  for size, taps, s, (low, high), d in zip(sizes, filter, g.stride, g.padding, g.dilation)])  # fmt: skip
 
 
 def in_memory_as(shape: Sequence[int], strides: Sequence[int], like: Sequence[int]) -> tuple[int, ...]:
@@ -173,7 +173,7 @@ class Call:
         call.w_strides = _strides(w, g.groups, True)
         if d.packed_bytes:
             call.flags, call.w_strides = _PACKED_W, ConvStrides(d.packed_bytes)
-        self._reads = form.reads
+        self._first, self._second = form.reads
         self._scale = self._bias = self._residual = -1  #: their places among the operations
         operations = 0
         if given.scale is not None:
@@ -195,8 +195,8 @@ class Call:
         """Runs on the addresses of the six tensors; 0 where there is none."""
         call = self._call
         a, b, scale, bias, residual, out = addresses
-        for name, address in zip(self._reads, (a, b)):
-            setattr(call, name, address)
+        setattr(call, self._first, a)
+        setattr(call, self._second, b)
         call.out, call.stream = out, stream
         if self._scale >= 0:
             call.epilogue[self._scale].data = scale

@@ -27,6 +27,7 @@ from tilesmith._torch import (
     differentiated,
     grad_enabled,
     is_compiling,
+    is_plain,
     no_gradient,
     options_here,
     raw_stream,
@@ -47,12 +48,14 @@ def conv(form: str, a: Any, b: Any, scale: Any, bias: Any, residual: Any, out: A
     if b.__class__ is PackedConvWeight:
         packed, b = b, b.data
     tensors = (a, b, scale, bias, residual, out)
+    alone = bias is None and scale is None and residual is None and out is None  # most calls, which take microseconds
+    plain = is_plain(a) and is_plain(b) and (alone or all_plain(tensors))
     if packed is not None:
-        if is_compiling() or not all_plain(tensors):
+        if is_compiling() or not plain:
             raise Unsupported("w is packed, and torch compiles this or x is no plain tensor", "the plain filters", "unsupported")
         if grad_enabled() and _wants_gradient(tensors):
             raise Unsupported("w is packed, and a tensor requires a gradient", "the plain filters, or torch.no_grad()", "unsupported")
-    elif is_compiling() or not all_plain(tensors):
+    elif is_compiling() or not plain:
         return conv_op(form, *tensors, shape, g, out_dtype, activation)
     if grad_enabled() and _wants_gradient(tensors):
         return conv_op(form, *tensors, shape, g, out_dtype, activation, options_here())
@@ -61,14 +64,15 @@ def conv(form: str, a: Any, b: Any, scale: Any, bias: Any, residual: Any, out: A
     # get_device() as in attention
     key: tuple[Any, ...] = (form if packed is None else packed.view, a.dtype, a.shape, a.stride(), a.get_device(), b.dtype, b.shape, b.stride(), b.get_device(),
                             shape, g, out_dtype, activation, torch_threads())  # fmt: skip
-    if bias is not None or scale is not None or residual is not None or out is not None:
+    if not alone:
         key += tuple(map(describe, tensors[2:]))
     call = _calls.by_key.get(key)
     if call is None:
         call = _calls.keep(key, _prepared(form, tensors, packed, shape, g, out_dtype, activation))
     if out is None:
         out = a.new_empty_strided(shape, call.out_strides, dtype=DTYPES[call.out_type])
-    call.run(map(address, (a, b, scale, bias, residual, out)), raw_stream(call.index) if call.kind == CUDA else 0)
+    addresses = (a.data_ptr(), b.data_ptr(), 0, 0, 0, out.data_ptr()) if alone else map(address, (a, b, scale, bias, residual, out))
+    call.run(addresses, raw_stream(call.index) if call.kind == CUDA else 0)
     result: Tensor = out
     return result
 

@@ -22,11 +22,13 @@ template <class Problem>
   return most <= 1 ? 1 : threads_worth(predicted_seconds(problem, config, spec, 1), most);
 }
 
-/// The predicted seconds of a call on the threads that it gets.
+/// The predicted seconds of a call on the threads that it gets, and of sharing it: of two kernels, the one that is
+/// faster alone is so with threads.
 template <class Problem>
 [[nodiscard]] double seconds_of_call(const Problem& problem, const KernelConfig& config, const CpuSpec& spec,
                                      int most) {
-  return predicted_seconds(problem, config, spec, threads_worth(problem, config, spec, most));
+  const int threads = threads_worth(problem, config, spec, most);
+  return predicted_seconds(problem, config, spec, threads) + (threads > 1 ? kSharingSeconds : 0);
 }
 
 }  // namespace tilesmith

@@ -178,6 +178,25 @@ void run_data(const void* args_pointer, long long task, void* memory) {
     result = static_cast<float*>(args.out) +
              place_of(strides, pixel_of(phase, Place(phase, first_row), group), first_column);
 
+  // Where tasks do not pack, each strip is finished behind its last block, while its sums are in the first-level cache;
+  // strips of one block alone then use the same place.
+  const bool shares_sums = !grid.tasks_pack && words > 0 && words <= kTileK;
+  const auto sums_of = [&](int row) { return w.sums + (shares_sums ? 0 : row * sums_row); };
+  if constexpr (kOffset) {
+    for (int p = 0; p < panels && !grid.tasks_pack; ++p)
+      offsets_of_panel(args, packed, group, first_panel + p, w.offsets + packed.first(first_panel + p) - first_column);
+  }
+  const auto finish_strip = [&](int strip) {
+    const int begin = first_of_strip(rows, strip), end = first_of_strip(rows, strip + 1);
+    if (result != nullptr && is_whole_strip(end - begin)) return;
+    Place at(phase, first_row + begin);
+    for (int r = begin; r < end; ++r, at.advance(phase)) {
+      float* const sums = floats_of_sums(sums_of(begin) + (r - begin) * sums_row, w.offsets, columns, w.line);
+      finish_line(args, strides, result_channels(args), pixel_of(phase, at, group), first_column, columns, sums,
+                  w.other);
+    }
+  };
+
   const ImageRows image_rows(args, phase, packed.words);
   if (!image_rows.in_place)
     for (int r = 0; r < kPlaces; ++r) w.table[r] = w.rows + r * kRowWords;
@@ -190,7 +209,7 @@ void run_data(const void* args_pointer, long long task, void* memory) {
       const Segment& segment = w.segments[s];
       const long long b = grid.tasks_pack ? segment.at : segment.tap * packed.words + segment.word;
       if (image_rows.in_place) {
-        image_rows.find(*w.places, rows, segment, w.table + s * kPlaces, w.rows);
+        image_rows.place(*w.places, rows, segment, w.table + s * kPlaces, w.rows);
         w.runs[runs++] = {{w.table + s * kPlaces, 0}, segment.words, b};
       } else if (runs > 0 && w.runs[runs - 1].b + w.runs[runs - 1].words == b) {
         w.runs[runs - 1].words += segment.words;
@@ -199,43 +218,40 @@ void run_data(const void* args_pointer, long long task, void* memory) {
       }
     }
     if (!image_rows.in_place) {
-      for (int r = 0; r < rows; ++r) image_rows.bring(*w.places, r, w.segments, segments, w.rows + r * kRowWords);
+      for (int s = 0; s < segments; ++s) image_rows.copy(*w.places, rows, w.segments[s], w.rows);
       for (int r = rows; r < round_up(rows, kRows); ++r) zero_words(w.rows + r * kRowWords, count);
     }
-    for (int p = 0; p < panels; ++p) {
-      const long long panel = first_panel + p, column = packed.first(panel);
-      const int width = packed.width(panel), at = (int)(column - first_column);
-      const float* b = static_cast<const float*>(args.workspace) + packed.panel(group, column);
-      if (grid.tasks_pack) {
+    const auto multiply = [&](int p, const float* b, int strip) {
+      const long long panel = first_panel + p;
+      const int row = first_of_strip(rows, strip), some = first_of_strip(rows, strip + 1) - row;
+      const int at = (int)(packed.first(panel) - first_column), width = packed.width(panel);
+      if (result != nullptr && is_whole_strip(some))
+        multiply_tile(w.runs, runs, row, some, b, width, result + row * result_step + at, result_step, first == 0);
+      else
+        multiply_tile(w.runs, runs, row, some, b, width, sums_of(row) + at, sums_row, first == 0);
+    };
+    if (grid.tasks_pack) {
+      for (int p = 0; p < panels; ++p) {
+        const long long panel = first_panel + p;
+        const int width = packed.width(panel);
         for (int s = 0; s < segments; ++s) {
           const Segment& segment = w.segments[s];
           pack_part(args, packed, group, segment.tap, panel, segment.word, segment.words,
                     w.weights + segment.at * width, w.lines);
         }
-        if constexpr (kOffset) sum_columns(w.weights, width, count, first > 0, w.offsets + at);
-        b = w.weights;
+        if constexpr (kOffset)
+          sum_columns(w.weights, width, count, first > 0, w.offsets + packed.first(panel) - first_column);
+        for (int s = 0; s < strips; ++s) multiply(p, w.weights, s);
       }
+    } else {
       for (int s = 0; s < strips; ++s) {
-        const int row = first_of_strip(rows, s), some = first_of_strip(rows, s + 1) - row;
-        if (result != nullptr && is_whole_strip(some))
-          multiply_tile(w.runs, runs, row, some, b, width, result + row * result_step + at, result_step, first == 0);
-        else
-          multiply_tile(w.runs, runs, row, some, b, width, w.sums + row * sums_row + at, sums_row, first == 0);
+        for (int p = 0; p < panels; ++p)
+          multiply(p, static_cast<const float*>(args.workspace) + packed.panel(group, packed.first(first_panel + p)),
+                   s);
+        if (first + count == words) finish_strip(s);
       }
     }
   }
-
-  if constexpr (kOffset) {
-    for (int p = 0; p < panels && !grid.tasks_pack; ++p)
-      offsets_of_panel(args, packed, group, first_panel + p, w.offsets + packed.first(first_panel + p) - first_column);
-  }
-  int r = 0;
-  if (result != nullptr)
-    r = is_whole_strip(rows - first_of_strip(rows, strips - 1)) ? rows : first_of_strip(rows, strips - 1);
-  place = Place(phase, first_row + r);
-  for (; r < rows; ++r, place.advance(phase)) {
-    float* const sums = floats_of_sums(w.sums + r * sums_row, w.offsets, columns, w.line);
-    finish_line(args, strides, result_channels(args), pixel_of(phase, place, group), first_column, columns, sums,
-                w.other);
-  }
+  if (words == 0 || grid.tasks_pack)
+    for (int s = 0; s < strips; ++s) finish_strip(s);
 }

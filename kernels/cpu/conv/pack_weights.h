@@ -1,7 +1,6 @@
 // Packed weights: for each group and panel of the result's channels, all taps behind one another, each with the
-// image's channels as words of the panel's columns, and zeros up to a whole step. A panel is three vectors of columns
-// (of tiles two); two at the end where three would leave one, and the last has what is left. With kOffset they are
-// followed by -128 times the sum of each column's weights of a tap: for each panel, by tap.
+// image's channels as words of the panel's columns, and zeros up to a whole step. With kOffset they are followed by
+// -128 times the sum of each column's weights of a tap: for each panel, by tap.
 
 TS_INLINE long long image_channels(const TsConvArgs& args) {
   return kForward ? args.c : args.k;
@@ -19,13 +18,9 @@ struct PackedWeights {
         taps(taps_of(args)),
         columns(blocks_of(result_channels(args), kLanes) * kLanes) {}
 
-  [[nodiscard]] long long panels() const { return blocks_of(columns, kPanel); }
-  // The first column of a panel; of panels(), the end.
-  [[nodiscard]] long long first(long long panel) const {
-    const bool narrow = !kTiles && columns > kPanel && columns % kPanel == kLanes;
-    return min_of(columns, panel * kPanel - (narrow && panel == panels() - 1 ? kLanes : 0));
-  }
-  [[nodiscard]] int width(long long panel) const { return (int)(first(panel + 1) - first(panel)); }
+  [[nodiscard]] long long panels() const { return Panels{columns}.count(); }
+  [[nodiscard]] long long first(long long panel) const { return Panels{columns}.first(panel); }
+  [[nodiscard]] int width(long long panel) const { return Panels{columns}.width(panel); }
   // Where the panel that begins at a column lies, in words.
   [[nodiscard]] long long panel(long long group, long long column) const {
     return (group * columns + column) * taps * words;

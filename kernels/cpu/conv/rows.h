@@ -77,69 +77,64 @@ struct ImageRows {
 
   ImageRows(const Call& call, const Phase& its, long long tap_words)
       : args(call), phase(its), line(call.line(image_strides(call))) {
-    in_place = kReadsImage && line.step == 1 && line.even && tap_words >= kWordsInPlace &&
-               image_channels(args) % kPack == 0;
+    in_place =
+        kReadsImage && line.step == 1 && line.even && tap_words >= kWordsInPlace && image_channels(args) % kPack == 0;
   }
 
-  [[nodiscard]] TS_INLINE bool inside(const RowPlaces& rows, int r, const Segment& segment, int d) const {
-    return (unsigned long long)(rows.at[d][r] + segment.offset[d]) < (unsigned long long)phase.axis[d].size;
+  // Where a segment of each row begins in the image; null outside it. Of folded taps the innermost coordinate does not
+  // count: their lines may end beyond the image.
+  void find(const RowPlaces& rows, int count, const Segment& segment, const Stored** to) const {
+    const auto size = [&](int d) { return (unsigned long long)phase.axis[d].size; };
+    const unsigned long long size0 = size(0), size1 = size(1), size2 = size(2);
+    const bool folded = args.folded > 0;
+    const long long place = segment.place + (args.folded > 0 && line.even ? segment.channel * line.step : 0);
+    for (int r = 0; r < count; ++r) {
+      const bool met = ((unsigned long long)(rows.at[0][r] + segment.offset[0]) < size0) &
+                       ((unsigned long long)(rows.at[1][r] + segment.offset[1]) < size1) &
+                       (folded | ((unsigned long long)(rows.at[2][r] + segment.offset[2]) < size2));
+      to[r] = met ? rows.image[r] + place : nullptr;
+    }
   }
 
-  // Of folded taps: all lines of a row begin at the same pixel of the innermost coordinate.
-  [[nodiscard]] long long first_of_line(const RowPlaces& rows, int r, const Segment& segment) const {
-    return rows.at[2][r] + segment.offset[2];
-  }
-  [[nodiscard]] bool is_whole(long long first) const {
-    return first >= 0 && first * args.folded + args.c <= args.x_size[2] * args.folded;
-  }
-  void bring_inner_part(const RowPlaces& rows, int r, const Segment& segment, float* to) const {
-    const long long first = first_of_line(rows, r, segment);
-    inner_part_to_words(rows.image[r] + segment.place, line, segment.channel,
-                        args.inside(first, segment.channel, segment.elements), segment.elements, to);
-  }
-
-  // Where a segment's words of each row are; of lines that end beyond the image copies in `copies`.
-  void find(const RowPlaces& rows, int count, const Segment& segment, const float** to, float* copies) const {
-    const long long size0 = phase.axis[0].size, size1 = phase.axis[1].size, size2 = phase.axis[2].size;
-    if (args.folded > 0) {
-      for (int r = 0; r < count; ++r) {
-        float* const copy = copies + r * kRowWords + segment.at;
-        const Stored* const from = rows.image[r] + segment.place;
-        if (!inside(rows, r, segment, 0) || !inside(rows, r, segment, 1)) {
-          to[r] = kZeroRow;
-        } else if (is_whole(first_of_line(rows, r, segment))) {
-          to[r] = reinterpret_cast<const float*>(from + segment.channel);
-        } else {
-          bring_inner_part(rows, r, segment, copy);
-          to[r] = copy;
-        }
-      }
-    } else {
-      for (int r = 0; r < count; ++r) {
-        const bool met = ((unsigned long long)(rows.at[0][r] + segment.offset[0]) < (unsigned long long)size0) &
-                         ((unsigned long long)(rows.at[1][r] + segment.offset[1]) < (unsigned long long)size1) &
-                         ((unsigned long long)(rows.at[2][r] + segment.offset[2]) < (unsigned long long)size2);
-        to[r] = met ? reinterpret_cast<const float*>(rows.image[r] + segment.place) : kZeroRow;
-      }
+  // The words of a segment, for each row where they lie: in the image, or in `copies`.
+  void place(const RowPlaces& rows, int count, const Segment& segment, const float** to, float* copies) const {
+    const Stored* found[kFewRows];
+    find(rows, count, segment, found);
+    for (int r = 0; r < count; ++r) {
+      float* const copy = copies + r * kRowWords + segment.at;
+      if (found[r] == nullptr)
+        to[r] = kZeroRow;
+      else
+        to[r] = bring_part(rows, r, segment, found[r], copy) ? copy : reinterpret_cast<const float*>(found[r]);
     }
     for (int r = count; r < count + kRows; ++r) to[r] = kZeroRow;
   }
 
-  // Brings all segments of one row.
-  void bring(const RowPlaces& rows, int r, const Segment* segments, int count, float* to) const {
-    const bool folded = args.folded > 0, whole = folded && is_whole(first_of_line(rows, r, segments[0]));
-    for (int s = 0; s < count; ++s) {
-      const Segment& segment = segments[s];
-      float* const words = to + segment.at;
-      const Stored* const from = rows.image[r] + segment.place;
-      if (!inside(rows, r, segment, 0) || !inside(rows, r, segment, 1) || (!folded && !inside(rows, r, segment, 2)))
-        empty_words(words, segment.words);
-      else if (!folded)
-        line_to_words<true>(from, line.step, segment.elements, words);
-      else if (whole)
-        part_of_line<true>(from, line, segment.channel, segment.elements, words);
+  // Copies a segment of each row.
+  void copy(const RowPlaces& rows, int count, const Segment& segment, float* copies) const {
+    const Stored* found[kFewRows];
+    find(rows, count, segment, found);
+    for (int r = 0; r < count; ++r) {
+      float* const to = copies + r * kRowWords + segment.at;
+      if (found[r] == nullptr)
+        empty_words(to, segment.words);
+      else if (bring_part(rows, r, segment, found[r], to))
+        continue;
+      else if (line.even)
+        line_to_words<true>(found[r], line.step, segment.elements, to);
       else
-        bring_inner_part(rows, r, segment, words);
+        part_of_line<true>(found[r], line, segment.channel, segment.elements, to);
     }
+  }
+
+ private:
+  // Of a line of folded taps that ends beyond the image, what is inside; false where it does not.
+  bool bring_part(const RowPlaces& rows, int r, const Segment& segment, const Stored* from, float* to) const {
+    if (args.folded == 0) return false;
+    const long long first = rows.at[2][r] + segment.offset[2];
+    if (first >= 0 && first * args.folded + args.c <= args.x_size[2] * args.folded) return false;
+    inner_part_to_words(from, line, line.even ? 0 : segment.channel,
+                        args.inside(first, segment.channel, segment.elements), segment.elements, to);
+    return true;
   }
 };

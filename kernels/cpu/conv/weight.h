@@ -38,24 +38,56 @@ long long workspace_size(const void* args_pointer) {
 
 struct Segment {
   long long offset[3];
+  long long place;  // of its channels from a pixel of x that the first tap meets without padding
   long long channel;
   int count, at;
+};
+
+// x is read as it lies where its elements are the words, and rows of a tap fill strips.
+constexpr bool kReadsImage = kWordsAreStored && kPack == 1;
+constexpr int kMaxSegmentsInPlace = kTileM / kRows + 1;
+constexpr int kPlaces = kTileK + kScatteredAhead;  // of a segment
+alignas(64) constexpr float kZeroRow[kTileM] = {};
+
+// The pixels of a block: where y has them, and what they meet of x at a tap without offset.
+struct Pixels {
+  long long at[3][kPixels];
+  const Stored *x[kPixels], *y[kPixels];
+
+  // Where the rows of a segment are, for each pixel.
+  void find(const TsConvArgs& args, int count, const Segment& segment, const float** to) const {
+    const auto size = [&](int d) { return (unsigned long long)args.x_size[d]; };
+    const unsigned long long size0 = size(0), size1 = size(1), size2 = size(2);
+    for (int i = 0; i < count; ++i) {
+      const bool met = ((unsigned long long)(at[0][i] + segment.offset[0]) < size0) &
+                       ((unsigned long long)(at[1][i] + segment.offset[1]) < size1) &
+                       ((unsigned long long)(at[2][i] + segment.offset[2]) < size2);
+      to[i] = met ? reinterpret_cast<const float*>(x[i] + segment.place) : kZeroRow;
+    }
+    for (int i = count; i < count + kScatteredAhead; ++i) to[i] = kZeroRow;
+  }
 };
 
 struct Scratch {
   float *a, *b, *sums;
   Segment* segments;
+  Pixels* pixels;
+  const float** table;  // where the words of a segment's rows begin, for each pixel
 
   explicit Scratch(void* memory) {
     a = static_cast<float*>(memory);
     b = a + kTileM * kTileK + 2 * kLanes;
     sums = b + kTileN * kTileK;
     segments = reinterpret_cast<Segment*>(sums + kTileM * kTileN);
+    pixels = reinterpret_cast<Pixels*>(segments + kTileM);
+    table = reinterpret_cast<const float**>(pixels + 1);
   }
 };
 
 long long scratch_size(const void*) {
-  return 4ll * (kTileM * kTileK + 2 * kLanes + kTileN * kTileK + kTileM * kTileN) + kTileM * (long long)sizeof(Segment);
+  return 4ll * (kTileM * kTileK + 2 * kLanes + kTileN * kTileK + kTileM * kTileN) +
+         kTileM * (long long)sizeof(Segment) + (long long)sizeof(Pixels) +
+         kMaxSegmentsInPlace * kPlaces * (long long)sizeof(const float*);
 }
 
 long long weight_tasks(const void* args_pointer) {
@@ -73,9 +105,11 @@ inline int cut(const TsConvArgs& args, long long first, int count, Segment* segm
     s.count = (int)min_of(args.c - channel, count - at);
     s.channel = channel;
     s.at = at;
+    s.place = s.channel * args.x_strides.channel;
     long long rest = tap;
     for (int d = 2; d >= 0; --d) {
       s.offset[d] = rest % args.filter[d] * args.dilation[d] - args.pad[d];
+      s.place += s.offset[d] * args.x_strides.spatial[d];
       rest /= args.filter[d];
     }
     at += s.count;
@@ -94,14 +128,43 @@ struct Place {
     }
     pixel.member = number;
   }
-  void advance(const TsConvArgs& args) {
-    for (int d = 2; d >= 0; --d) {
-      if (++pixel.at[d] < args.y_size[d]) return;
+  void advance(const TsConvArgs& args, long long pixels = 1) {
+    pixel.at[2] += pixels;  // at most to the end of the row
+    for (int d = 2; pixel.at[d] == args.y_size[d]; --d) {
       pixel.at[d] = 0;
+      if (d == 0) {
+        ++pixel.member;
+        return;
+      }
+      ++pixel.at[d - 1];
     }
-    ++pixel.member;
   }
 };
+
+// The next pixels, a row at a time.
+inline void put_pixels(const TsConvArgs& args, Place& place, int count, Pixels& to) {
+  const TsConvStrides &xs = args.x_strides, &ys = args.y_strides;
+  for (int i = 0; i < count;) {
+    const Pixel& pixel = place.pixel;
+    const int run = (int)min_of(count - i, args.y_size[2] - pixel.at[2]);
+    const Stored* x = static_cast<const Stored*>(args.x) + pixel.member * xs.batch + pixel.group * xs.group;
+    long long at[3];
+    for (int d = 0; d < 3; ++d) {
+      at[d] = pixel.at[d] * args.stride[d];
+      x += at[d] * xs.spatial[d];
+    }
+    const Stored* const y = static_cast<const Stored*>(args.y) + place_of(ys, pixel, 0);
+    for (int j = 0; j < run; ++j) {
+      to.at[0][i + j] = at[0];
+      to.at[1][i + j] = at[1];
+      to.at[2][i + j] = at[2] + j * args.stride[2];
+      to.x[i + j] = x + j * args.stride[2] * xs.spatial[2];
+      to.y[i + j] = y + j * ys.spatial[2];
+    }
+    i += run;
+    place.advance(args, run);
+  }
+}
 
 // `count` elements on their way to words across lines: words of one element are made at once.
 TS_INLINE void gather_line(const Stored* from, long long step, int count, Lines& lines, int half, int at,
@@ -147,12 +210,30 @@ inline void bring_rows(const Call& args, const Pixel& pixel, const Segment* segm
   }
 }
 
+// Where the columns of word i of a panel are in a block of y: whole panels lie kTileK words behind one another.
+TS_INLINE float* place_in_panel(const Panels& panels, int panel, float* b, int i) {
+  return b + panels.first(panel) * kTileK + i * panels.width(panel);
+}
+
+// Whether the weights are written past the caches, as GEMM's D: when they would not stay in the threads' second-level
+// caches, and come by whole lines. Of 2 MiB and more, each line would first be read, which takes longer than the
+// products where pixels are few.
+TS_INLINE bool streams(const TsConvArgs& args) {
+  constexpr long long kCacheBytes = 1 << 20, kLine = 16;
+  const TsConvStrides& s = args.w_strides;
+  long long places = (long long)args.out / 4 | s.batch | s.group | args.c;
+  for (int d = 0; d < 3; ++d) places |= args.filter[d] > 1 ? s.spatial[d] : 0;
+  return args.out_type == TS_FP32 && s.channel == 1 && (long long)args.out % 64 == 0 && places % kLine == 0 &&
+         4 * args.groups * args.k * args.c * taps_of(args) >= kCacheBytes * args.threads;
+}
+
 // Writes weights of rows first .. first + count - 1 of a group: by lines along the channels of x, which are neighbours
 // in the usual layouts. sums(row, column) are those of a vector of columns.
 template <class Sums>
 inline void write_weights(const TsConvArgs& args, long long group, long long first, int count, long long first_column,
                           int columns, Sums sums) {
   const TsConvStrides& s = args.w_strides;
+  const bool streamed = streams(args);
   for (int column = 0; column < columns; column += kLanes) {
     for (int row = 0; row < count;) {
       const long long channel = (first + row) % args.c;
@@ -166,9 +247,15 @@ inline void write_weights(const TsConvArgs& args, long long group, long long fir
       for (int r = 0; r < kLanes; ++r) store(block + r * kLanes, r < rows ? sums(row + r, column) : Vec{});
       transpose_block(block, kLanes, turned, kLanes);
       const int some = (int)min_of(kLanes, columns - column);
-      for (int c = 0; c < some; ++c)
-        write_stepped(args.out_type, turned + c * kLanes, rows, args.out, at + (first_column + column + c) * s.batch,
-                      s.channel);
+      for (int c = 0; c < some; ++c) {
+        const long long place = at + (first_column + column + c) * s.batch;
+        if (streamed && rows == kLanes)
+          asm volatile("vmovntps %1, %0"
+                       : "=m"(*reinterpret_cast<Vec*>(static_cast<float*>(args.out) + place))
+                       : "v"(load(turned + c * kLanes)));
+        else
+          write_stepped(args.out_type, turned + c * kLanes, rows, args.out, place, s.channel);
+      }
       row += rows;
     }
   }
@@ -184,10 +271,12 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
   const long long first_row = task % shape.row_blocks * kTileM;
   task /= shape.row_blocks;
   const long long group = task % args.groups, split = task / args.groups;
-  const int rows = (int)min_of(kTileM, shape.rows - first_row), strips = (int)blocks_of(rows, kRows);
-  const int columns = (int)min_of(shape.block_columns, args.k - first_column), panels = (int)blocks_of(columns, kPanel);
-  const int all_columns = (int)min_of(shape.block_columns, shape.columns - first_column);
+  const int rows = (int)min_of(kTileM, shape.rows - first_row);
+  const int columns = (int)min_of(shape.block_columns, args.k - first_column);
+  const Panels panels{min_of(shape.block_columns, shape.columns - first_column)};
   const int segments = cut(args, first_row, rows, w.segments);
+  const bool in_place =
+      kReadsImage && args.folded == 0 && args.x_strides.channel == 1 && args.c % kLeastRows == 0 && args.c >= kRows;
   const long long begin = split * shape.split_pixels, end = min_of(shape.pixels, begin + shape.split_pixels);
 
   if (begin >= end) zero_words(w.sums, kTileM * kTileN);
@@ -195,38 +284,63 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
   Place place(args, group, begin);
   for (long long first = begin; first < end; first += kPixels) {
     const int words = words_of((int)min_of(kPixels, end - first));
-    for (int i = 0; i < words; ++i) {
-      float* const a = w.a + i * kTileM;
-      float line[kTileN + kLanes];
-      for (int half = 0; half < kPack; ++half) {
-        if (first + i * kPack + half >= end) {
-          empty_line(rows, x_lines, half, 0, a);
-          empty_line(columns, y_lines, half, 0, line);
-          continue;
-        }
-        bring_rows(args, place.pixel, w.segments, segments, x_lines, half, a);
-        for (int r = rows; kPack == 1 && r < strips * kRows; ++r) a[r] = 0;
-        gather_line(static_cast<const Stored*>(args.y) + place_of(args.y_strides, place.pixel, first_column),
-                    args.y_strides.channel, columns, y_lines, half, 0, line);
-        place.advance(args);
-      }
-      if constexpr (kPack > 1) {
-        lines_to_words(x_lines, strips * kRows, a);
-        lines_to_words(y_lines, all_columns, line);
-      }
-      for (int c = 0; c < all_columns; c += kLanes) {
-        const int panel = c / kPanel * kPanel, width = (int)min_of(kPanel, all_columns - panel);
-        store(w.b + panel * kTileK + i * width + c - panel, load(line + c));
+    const Place start = place;
+    if constexpr (kPack == 1) {
+      put_pixels(args, place, words, *w.pixels);
+      for (int p = 0; p < panels.count(); ++p) {
+        const int some = (int)min_of(columns - panels.first(p), panels.width(p));
+        const long long at = (first_column + panels.first(p)) * args.y_strides.channel;
+        for (int i = 0; i < words; ++i)
+          line_to_words(w.pixels->y[i] + at, args.y_strides.channel, some, place_in_panel(panels, p, w.b, i));
       }
     }
-    const Run<TurnedRows> run = {{w.a, kTileM}, words, 0};
-    for (int p = 0; p < panels; ++p)
-      for (int s = 0; s < strips; ++s) {
-        const int row = first_of_strip(rows, s);
-        multiply_tile(&run, 1, row, first_of_strip(rows, s + 1) - row, w.b + p * kPanel * kTileK,
-                      (int)min_of(kPanel, all_columns - p * kPanel), w.sums + row * kTileN + p * kPanel, kTileN,
-                      first == begin);
+    if (!in_place) {
+      Place at = start;
+      for (int i = 0; i < words; ++i) {
+        float* const a = w.a + i * kTileM;
+        for (int half = 0; half < kPack; ++half) {
+          if (first + i * kPack + half >= end) {
+            empty_line(rows, x_lines, half, 0, a);
+            zero_line(y_lines[half], columns);
+            continue;
+          }
+          bring_rows(args, at.pixel, w.segments, segments, x_lines, half, a);
+          for (int r = rows; kPack == 1 && r < round_up(rows, kRows); ++r) a[r] = 0;
+          if constexpr (kPack > 1)
+            gather(static_cast<const Stored*>(args.y) + place_of(args.y_strides, at.pixel, first_column),
+                   args.y_strides.channel, columns, y_lines[half]);
+          at.advance(args);
+        }
+        if constexpr (kPack > 1) {
+          float line[kTileN + kLanes];
+          lines_to_words(x_lines, round_up(rows, kRows), a);
+          lines_to_words(y_lines, (int)panels.columns, line);
+          for (int p = 0; p < panels.count(); ++p)
+            for (long long c = panels.first(p); c < panels.first(p + 1); c += kLanes)
+              store(place_in_panel(panels, p, w.b, i) + c - panels.first(p), load(line + c));
+        }
       }
+      place = at;
+    }
+    const auto multiply_panels = [&](const auto& run, int first_row, int count, float* sums) {
+      const int strips = (int)blocks_of(count, kRows);
+      for (int s = 0; s < strips; ++s)
+        for (int p = 0; p < panels.count(); ++p) {
+          const int row = first_of_strip(count, s), some = first_of_strip(count, s + 1) - row;
+          multiply_tile(&run, 1, first_row + row, some, place_in_panel(panels, p, w.b, 0), panels.width(p),
+                        sums + row * kTileN + panels.first(p), kTileN, first == begin);
+        }
+    };
+    if (in_place) {
+      for (int s = 0; s < segments; ++s) {
+        const float** const table = w.table + s * kPlaces;
+        w.pixels->find(args, words, w.segments[s], table);
+        multiply_panels(Run<ScatteredRows>{{table}, words, 0}, 0, w.segments[s].count,
+                        w.sums + w.segments[s].at * kTileN);
+      }
+    } else {
+      multiply_panels(Run<TurnedRows>{{w.a, kTileM}, words, 0}, 0, rows, w.sums);
+    }
   }
 
   if (shape.splits == 1)
@@ -234,7 +348,7 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
                          [&](int row, int column) { return load(w.sums + row * kTileN + column); });
   float* const to = static_cast<float*>(args.workspace) + shape.partial(args, split, group);
   for (int r = 0; r < rows; ++r)
-    for (int c = 0; c < all_columns; c += kLanes)
+    for (int c = 0; c < panels.columns; c += kLanes)
       store(to + (first_row + r) * shape.columns + first_column + c, load(w.sums + r * kTileN + c));
 }
 

@@ -17,7 +17,7 @@ constexpr int kPanel = kTiles ? 2 * kLanes : 3 * kLanes;  // and its columns
 constexpr int kStep = kTiles ? 16 : 1;                    // words that are multiplied together: a row of a tile
 // From one copied row of words to the next. Rows of a tile that are a power of two apart would compete for a few sets
 // of the first-level cache.
-constexpr int kRowWords = kTileK + (kTiles ? kStep : 0);
+constexpr int kRowWords = kTileK + kLanes;
 constexpr int kChunk = kLanes * kPack;  // elements in a vector of words
 
 static_assert(kTileM % kRows == 0 && kTileN % kPanel == 0 && kTileK % kLanes == 0);
@@ -213,6 +213,20 @@ inline void lines_to_words(const Lines& lines, int count, float* to) {
   }
 }
 
+// Columns in panels of kPanel; of vectors the last two are narrower where one vector would be left, and the last has
+// what is left.
+struct Panels {
+  long long columns;  // whole vectors
+
+  [[nodiscard]] long long count() const { return blocks_of(columns, kPanel); }
+  // The first column of a panel; of count(), the end.
+  [[nodiscard]] long long first(long long panel) const {
+    const bool narrow = !kTiles && columns > kPanel && columns % kPanel == kLanes;
+    return min_of(columns, panel * kPanel - (narrow && panel == count() - 1 ? kLanes : 0));
+  }
+  [[nodiscard]] int width(long long panel) const { return (int)(first(panel + 1) - first(panel)); }
+};
+
 // Rows of words, each wherever it lies: row r begins at place[r] + at.
 struct PlacedRows {
   const float* const* place;
@@ -223,6 +237,11 @@ struct PlacedRows {
 struct TurnedRows {
   const float* words;
   int step;
+};
+
+// Rows whose words of one number are neighbours, wherever those lie: word k of row r is place[k][r].
+struct ScatteredRows {
+  const float* const* place;
 };
 
 // Words that follow one another in rows and, `b` words from its first, in a panel.

@@ -6,6 +6,7 @@
 
 #include "choose/attention_backward/cpu_model.hpp"
 #include "choose/cpu_level.hpp"
+#include "choose/cpu_threads.hpp"
 #include "instances/attention_backward/cpu.hpp"
 #include "instances/attention_backward/families.hpp"
 #include "problem/attention_backward/problem.hpp"
@@ -34,7 +35,7 @@ Result<Ranking> rank(const CpuFacts& facts, const AttentionBackwardProblem& prob
   std::vector<Candidate> candidates;
   for (const CpuSpec& spec : facts.levels) {
     const auto add = [&](const KernelConfig& config) {
-      candidates.push_back({config, predicted_seconds(problem, config, spec, facts.threads)});
+      candidates.push_back({config, seconds_of_call(problem, config, spec, facts.threads)});
       return true;
     };
     add(generic_cpu_attention_backward(spec, signature.data_type));
@@ -51,7 +52,7 @@ std::vector<Candidate> fallbacks(const CpuFacts& facts, const AttentionBackwardP
   std::vector<Candidate> candidates;
   for (const KernelConfig& config : linked)
     if (const CpuSpec* spec = facts.level(config.arch); spec != nullptr && has_backward_traits(config, problem))
-      candidates.push_back({config, predicted_seconds(problem, config, *spec, facts.threads)});
+      candidates.push_back({config, seconds_of_call(problem, config, *spec, facts.threads)});
   best_first(candidates);
   return candidates;
 }

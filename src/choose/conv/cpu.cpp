@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "choose/cpu_level.hpp"
+#include "choose/cpu_threads.hpp"
 #include "choose/rounding.hpp"
 #include "instances/conv/cpu.hpp"
 #include "problem/conv/problem.hpp"
@@ -31,8 +32,10 @@ bool computes(const CpuSpec& spec, const KernelConfig& config, const ConvProblem
   return std::get<ConvSignature>(config.signature) == signature && (!signature.depthwise || suits_lanes(spec, problem));
 }
 
-/// Products of whole vectors of columns, words that are packed, and the bytes of the tensors.
-double predicted_conv_seconds(const ConvProblem& p, const KernelConfig& config, const CpuSpec& spec, int threads) {
+}  // namespace
+
+// Products of whole vectors of columns, words that are packed, and the bytes of the tensors.
+double predicted_seconds(const ConvProblem& p, const KernelConfig& config, const CpuSpec& spec, int threads) {
   constexpr double kShare = 0.7;        // of the instruction's products: blocks' ends, and waiting for the caches
   constexpr double kWordCycles = 0.25;  // a word that is packed, as part of a vector
   constexpr double kLineCycles = 10;    // the line of channels of one pixel and tap that it is part of
@@ -61,13 +64,16 @@ double predicted_conv_seconds(const ConvProblem& p, const KernelConfig& config, 
   return (cycles / std::max(threads, 1) + kCallCycles) / spec.clock_hz;
 }
 
-/// Kernels of every level the machine runs that compute the problem with w as it lies.
-std::vector<Candidate> plain_candidates(const CpuFacts& facts, const ConvProblem& problem) {
+namespace {
+
+/// Kernels of every level the machine runs that compute the problem with w as it lies, by their seconds on up to so
+/// many threads.
+std::vector<Candidate> plain_candidates(const CpuFacts& facts, const ConvProblem& problem, int threads) {
   std::vector<Candidate> candidates;
   for (const CpuSpec& spec : facts.levels)
     enumerate_cpu_conv(spec, problem.direction, problem.data_type, [&](const KernelConfig& config) {
       if (computes(spec, config, problem))
-        candidates.push_back({config, predicted_conv_seconds(problem, config, spec, facts.threads)});
+        candidates.push_back({config, seconds_of_call(problem, config, spec, threads)});
       return true;
     });
   best_first(candidates);
@@ -84,13 +90,13 @@ Result<KernelConfig> packing_kernel(const CpuFacts& facts, const ConvProblem& pr
   constexpr std::int64_t kTypicalPixels = 784;
   ConvProblem typical = packing_of(problem);
   typical.in_w += kTypicalPixels - 1;
-  std::vector<Candidate> candidates = plain_candidates(facts, typical);
+  std::vector<Candidate> candidates = plain_candidates(facts, typical, 1);
   if (candidates.empty()) return std::unexpected(no_kernel(facts));
   return candidates.front().recipe.main();
 }
 
 Result<Ranking> rank(const CpuFacts& facts, const ConvProblem& problem) {
-  std::vector<Candidate> candidates = plain_candidates(facts, problem);
+  std::vector<Candidate> candidates = plain_candidates(facts, problem, facts.threads);
   if (problem.packed_w) {
     TS_ASSIGN(const KernelConfig panels, packing_kernel(facts, problem));
     std::erase_if(candidates, [&](const Candidate& candidate) { return candidate.recipe.main() != panels; });
@@ -123,7 +129,7 @@ std::vector<Candidate> fallbacks(const CpuFacts& facts, const ConvProblem& probl
   std::vector<Candidate> candidates;
   for (const KernelConfig& config : linked)
     if (const CpuSpec* spec = facts.level(config.arch); spec != nullptr && serves(facts, config, problem))
-      candidates.push_back({config, predicted_conv_seconds(problem, config, *spec, facts.threads)});
+      candidates.push_back({config, seconds_of_call(problem, config, *spec, facts.threads)});
   best_first(candidates);
   return candidates;
 }

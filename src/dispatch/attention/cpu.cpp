@@ -54,9 +54,7 @@ Status CpuAttention::check(const Recipe& recipe, const AttentionProblem& problem
 Result<std::unique_ptr<AttentionPlan>> CpuAttention::plan(const AttentionProblem& problem, const Candidate& chosen,
                                                           std::string reason, BuildPolicy build) {
   const KernelConfig& config = chosen.recipe.main();
-  const CpuSpec* spec = facts_.level(config.arch);
-  const ThreadTeam team =
-      spec == nullptr ? team_ : team_.at_most(threads_worth(problem, config, *spec, team_.threads()));
+  const ThreadTeam team = team_worth(problem, config, facts_, team_);
   TS_ASSIGN(CpuSteps steps,
             CpuSteps::load(chosen.recipe, team, [&](const KernelConfig& step) { return registry_.find(step, build); }));
   const std::int64_t splits = splits_for(problem, config, team.threads());

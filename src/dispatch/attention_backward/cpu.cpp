@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "choose/attention_backward/cpu.hpp"
+#include "choose/attention_backward/cpu_model.hpp"
 #include "dispatch/cpu_steps.hpp"
 #include "dispatch/cpu_workspace.hpp"
 #include "dispatch/plan_info.hpp"
@@ -46,8 +47,9 @@ Status CpuAttentionBackward::check(const Recipe& recipe, const AttentionBackward
 Result<std::unique_ptr<AttentionBackwardPlan>> CpuAttentionBackward::plan(const AttentionBackwardProblem& problem,
                                                                           const Candidate& chosen, std::string reason,
                                                                           BuildPolicy build) {
-  TS_ASSIGN(CpuSteps steps, CpuSteps::load(chosen.recipe, team_,
-                                           [&](const KernelConfig& step) { return registry_.find(step, build); }));
+  const ThreadTeam team = team_worth(problem, chosen.recipe.main(), facts_, team_);
+  TS_ASSIGN(CpuSteps steps,
+            CpuSteps::load(chosen.recipe, team, [&](const KernelConfig& step) { return registry_.find(step, build); }));
   const TsAttentionBackwardArgs args = cpu_arguments(problem, dense_arguments(problem, AttentionLayout::bhsd), nullptr);
   const TsCpuKernel& table = steps.table();
   PlanInfo info = plan_info({}, chosen, std::move(reason));

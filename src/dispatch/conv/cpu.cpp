@@ -65,10 +65,11 @@ Status CpuConv::check(const Recipe& recipe, const ConvProblem& problem) const {
 
 Result<std::unique_ptr<ConvPlan>> CpuConv::plan(const ConvProblem& problem, const Candidate& chosen, std::string reason,
                                                 BuildPolicy build) {
-  TS_ASSIGN(CpuSteps steps, CpuSteps::load(chosen.recipe, team_,
-                                           [&](const KernelConfig& step) { return registry_.find(step, build); }));
+  const ThreadTeam team = team_worth(problem, chosen.recipe.main(), facts_, team_);
+  TS_ASSIGN(CpuSteps steps,
+            CpuSteps::load(chosen.recipe, team, [&](const KernelConfig& step) { return registry_.find(step, build); }));
   const ConvArguments dense = dense_arguments(problem, ConvLayout::channels_last);
-  const TsConvArgs args = cpu_arguments(problem, dense, team_.threads(), nullptr);
+  const TsConvArgs args = cpu_arguments(problem, dense, team.threads(), nullptr);
   const TsCpuKernel& table = steps.table();
   PlanInfo info = plan_info({}, chosen, std::move(reason));
   info.steps.front().what += problem.packed_w ? " from packed w" : fmt::format(" in {} stages", table.stage_count);

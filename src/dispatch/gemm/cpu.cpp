@@ -57,8 +57,7 @@ Result<std::unique_ptr<GemmPlan>> CpuGemm::plan_row_d(const GemmProblem& problem
   const TsGemmForm form = generic_form(problem);
   const CpuSpec* spec = facts_.level(config.arch);
   const GemmProblem typical = typical_call(problem);
-  const ThreadTeam team =
-      spec == nullptr ? team_ : team_.at_most(threads_worth(typical, config, *spec, team_.threads()));
+  const ThreadTeam team = team_worth(typical, config, facts_, team_);
   TS_ASSIGN(CpuSteps steps,
             CpuSteps::load(chosen.recipe, team, [&](const KernelConfig& step) { return registry_.find(step, build); }));
   const std::int64_t splits = spec == nullptr ? 1 : splits_for(typical, config, *spec, team.threads());

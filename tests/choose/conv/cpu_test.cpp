@@ -13,8 +13,17 @@ namespace tilesmith {
 namespace {
 
 ConvProblem square(std::int64_t channels, std::int64_t size) {
-  return {.batch = 1, .c = channels, .k = channels, .in_h = size, .in_w = size, .filter_h = 3, .filter_w = 3,
-          .pad_h = 1, .pad_w = 1, .pad_high_h = 1, .pad_high_w = 1};
+  return {.batch = 1,
+          .c = channels,
+          .k = channels,
+          .in_h = size,
+          .in_w = size,
+          .filter_h = 3,
+          .filter_w = 3,
+          .pad_h = 1,
+          .pad_w = 1,
+          .pad_high_h = 1,
+          .pad_high_w = 1};
 }
 
 template <class Problem>

@@ -6,13 +6,15 @@
 
 namespace ts {
 
-// Counts this team's partial; true in all its threads when it was the last of `count`, whose memory they then see.
+// Counts this team's partial; true in all its threads when it was the last of `count`, whose memory they then see. The
+// one thread that counts releases what all have written, and acquires what the others' have: with barriers around it that
+// holds for all (memory model of PTX, causality order), and no other thread waits for a fence.
 template <class Sync>
 TS_DEVICE bool came_last(u32* counter, int count, int thread, u32 flag, Sync sync) {
-  __threadfence();
   sync();
   if (thread == 0) {
-    const u32 before = atomicAdd(counter, 1u);
+    u32 before;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
     const u32 last = before == static_cast<u32>(count) - 1;
     if (last) *counter = 0;
     asm volatile("st.shared.b32 [%0], %1;" ::"r"(flag), "r"(last) : "memory");
@@ -20,7 +22,6 @@ TS_DEVICE bool came_last(u32* counter, int count, int thread, u32 flag, Sync syn
   sync();
   u32 last;
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(last) : "r"(flag) : "memory");
-  if (last) __threadfence();
   return last;
 }
 

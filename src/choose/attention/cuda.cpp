@@ -182,12 +182,17 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
 
 namespace {
 
+/// Keys of the sequence that batch-invariant problems are ranked as: so many that rates decide and not starts. Of few,
+/// tiles of fewer rows than a key head has would go first, and in a batch read the keys again for each.
+constexpr std::int64_t kUsualKeys = 32768;
+
 /// In dispatch's order: of batch-invariant problems that of one usual sequence, with the problem's own seconds.
 std::vector<Candidate> candidates_for(const CudaSpec& spec, const AttentionSignature& signature,
                                       const AttentionProblem& problem) {
   const CudaAttentionShape shape = cuda_attention_shape(problem);
   if (!problem.batch_invariant) return ranked_cuda_attention(spec, signature, shape);
-  const CudaAttentionShape usual = cuda_attention_shape(usual_sequence_of(problem));
+  CudaAttentionShape usual = cuda_attention_shape(usual_sequence_of(problem));
+  usual.seqlen_k = kUsualKeys;
   std::vector<Candidate> candidates = ranked_cuda_attention(spec, signature, usual);
   walk_cuda_attention(spec, signature, packings_of(shape),
                       [&](const KernelConfig& config, const CudaTile& row, const auto*) {

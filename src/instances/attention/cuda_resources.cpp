@@ -43,6 +43,8 @@ int overhead_registers(const AttentionSignature& s, const Algorithm& a, const Cu
     registers += 28;
   else if (s.dropout)
     registers += wide ? 36 : 28;
+  // Reading a bias of any strides beside the products of 8 bits, whose probabilities are packed twice.
+  if (biased && input_type(s.data_type) == DataType::fp8) registers += s.soft_cap ? 16 : 8;
   // A store between two tiles' work keeps both tiles' places.
   if (!a.late_store && (biased || s.dropout)) registers += 24;
   return registers;

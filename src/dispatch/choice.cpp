@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <tuple>
 
 #include "base/log.hpp"
 #include "choose/determinism.hpp"
 #include "jit/counters.hpp"
+#include "jit/resource_report.hpp"
 
 namespace tilesmith {
 namespace {
@@ -68,14 +70,22 @@ Status choose(RecipeSource& source, const DispatcherOptions& options) {
   };
 
   // A source that this compiler cannot make a kernel of says little about other templates and levels: the best of each
-  // is tried.
+  // is tried. It says more of other sizes of the same, but one that lacks registers may have them in the next.
   if (options.build == BuildPolicy::allowed && concerns_the_source(obstacle.code)) {
     std::vector<Kind> tried{kind_of(best.recipe)};
-    for (const Candidate& candidate : candidates) {
-      if (std::ranges::find(tried, kind_of(candidate.recipe)) != tried.end()) continue;
+    std::vector<const Candidate*> alike;
+    for (const Candidate& candidate : candidates | std::views::drop(1)) {
+      if (std::ranges::find(tried, kind_of(candidate.recipe)) != tried.end()) {
+        alike.push_back(&candidate);
+        continue;
+      }
       tried.push_back(kind_of(candidate.recipe));
       if (fallback(candidate, options.build, "kernels of another kind")) return {};
     }
+    constexpr std::size_t kMostBuilds = 4;  // each may take a compiler some seconds
+    if (is_loss_of_performance(obstacle))
+      for (const Candidate* candidate : alike | std::views::take(kMostBuilds))
+        if (fallback(*candidate, options.build, "other kernels of its kind")) return {};
   }
 
   // What needs no compiler: exact candidates from the store, then linked-in kernels.

@@ -12,6 +12,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kLoss = "Potential Performance Loss";
+constexpr std::string_view kRefusal = "the compiler reports a loss of performance:";
 
 /// The number before a word: 168 in "Used 168 registers" for " registers"; 0 when there is none.
 std::int64_t number_before(std::string_view line, std::string_view word) {
@@ -109,7 +110,11 @@ Status check_resources(const ResourceReport& report, std::uint32_t spill_limit_b
       hint = "a smaller tile, fewer threads a block or fewer blocks a multiprocessor leave more registers";
   }
   if (losses.empty()) return {};
-  return fail(ErrorCode::compile_failed, "the compiler reports a loss of performance:" + losses, std::move(hint));
+  return fail(ErrorCode::compile_failed, std::string(kRefusal) + losses, std::move(hint));
+}
+
+bool is_loss_of_performance(const Error& error) {
+  return error.code == ErrorCode::compile_failed && error.message.find(kRefusal) != std::string::npos;
 }
 
 json to_json(const ResourceReport& report) {

@@ -47,6 +47,8 @@ struct ResourceReport {
 /// Refuses, with `compile_failed` and the compiler's own words, what ptxas calls a potential performance loss
 /// (serialised wgmma, setmaxnreg ignored), and spills beyond the limit.
 [[nodiscard]] Status check_resources(const ResourceReport& report, std::uint32_t spill_limit_bytes);
+/// Whether an error is such a refusal: another tile of the same template may well pass.
+[[nodiscard]] bool is_loss_of_performance(const Error& error);
 
 [[nodiscard]] nlohmann::json to_json(const ResourceReport& report);
 /// Throws nlohmann::json::exception when it is none.

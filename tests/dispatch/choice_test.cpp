@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "dispatch/plan_info.hpp"
+#include "jit/resource_report.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -27,21 +30,27 @@ KernelConfig config_of(std::uint16_t columns, bool adds) {
   return config;
 }
 
-/// Kernels of given times, which can all be had.
+/// Kernels of given times, of which the first `spilled` take more registers than there are, and the others can be had.
 class Kernels final : public OperationBackend<Gemm> {
  public:
-  explicit Kernels(std::vector<Candidate> candidates) : candidates_(std::move(candidates)) {}
+  explicit Kernels(std::vector<Candidate> candidates, std::size_t spilled = 0)
+      : candidates_(std::move(candidates)), spilled_(spilled) {}
 
   [[nodiscard]] Result<Ranking> rank(const GemmProblem&) const override { return Ranking{candidates_, "test"}; }
   [[nodiscard]] std::vector<Candidate> fallbacks(const GemmProblem&) const override { return {}; }
   [[nodiscard]] Status check(const Recipe&, const GemmProblem&) const override { return {}; }
   [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const Candidate& chosen,
-                                                       std::string reason, BuildPolicy) override {
+                                                       std::string reason, BuildPolicy build) override {
+    if (build == BuildPolicy::never) return fail(ErrorCode::not_found, "it is not compiled");
+    const auto place = std::ranges::find(candidates_, chosen.recipe, &Candidate::recipe) - candidates_.begin();
+    if (static_cast<std::size_t>(place) < spilled_)
+      TS_TRY(check_resources({.functions = {{.function = "kernel", .spill_store_bytes = 400}}, .advisories = {}}, 64));
     return std::make_unique<NoPlan>(problem, plan_info({DeviceKind::cuda, 0}, chosen, std::move(reason)));
   }
 
  private:
   std::vector<Candidate> candidates_;
+  std::size_t spilled_;
 };
 
 std::string chosen(const std::vector<Candidate>& candidates, Determinism determinism) {
@@ -85,6 +94,24 @@ TEST(Choice, ANamedKernelThatGivesOtherBitsNeedsTheOption) {
   const auto plan = choose_plan<Gemm>(kernels, {}, options);
   ASSERT_TRUE(plan);
   EXPECT_EQ((*plan)->info().source, "name");
+}
+
+TEST(Choice, WhereAKernelSpillsOthersOfItsKindAreBuilt) {
+  std::vector<Candidate> candidates;
+  for (int i = 1; i <= 8; ++i) candidates.push_back({config_of(static_cast<std::uint16_t>(32 * i), false), i * 1e-5});
+  const auto chosen = [&](std::size_t spilled) {
+    Kernels kernels(candidates, spilled);
+    return choose_plan<Gemm>(kernels, {}, {});
+  };
+  for (const std::size_t spilled : {0, 1, 4}) {
+    const auto plan = chosen(spilled);
+    ASSERT_TRUE(plan) << plan.error().text();
+    EXPECT_EQ((*plan)->kernel_name(), native_name(candidates[spilled].recipe.main()));
+    EXPECT_EQ((*plan)->info().source, spilled == 0 ? "model" : "fallback");
+  }
+  const auto none = chosen(5);  // four more builds are as many as a call waits for
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message.find("spills registers: 400 bytes"), std::string::npos) << none.error().text();
 }
 
 TEST(Choice, APlanSaysWhatItRestsOn) {

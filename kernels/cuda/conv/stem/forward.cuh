@@ -137,34 +137,39 @@ struct StemForward {
     }
   }
 
-  // Two octets of columns, of one of the thread's two rows: from column 0 of the row on, at `to`. Whole: of 16 bits, and
-  // all four neighbours that a lane gets are stored at once. `step`: bytes from a column to the next.
-  TS_DEVICE void store(char* to, int column, int left, i64 step, bool whole, const float (&low)[2],
+  // Two octets of columns, of one of the thread's two rows: from column 0 of the row on, at `to`. `together`: elements
+  // that may be stored at once; lanes exchange theirs for four of 16 bits. `step`: bytes from a column to the next.
+  TS_DEVICE void store(char* to, int column, int left, i64 step, int together, const float (&low)[2],
                        const float (&high)[2]) const {
     const auto first = pack_pair<cfg::kTypeD>(low[0], low[1]), second = pack_pair<cfg::kTypeD>(high[0], high[1]);
-    if (bytes_of(cfg::kTypeD) == 2 && whole) {
+    if (bytes_of(cfg::kTypeD) == 2 && together == 4) {
       u32 words[2] = {first.words[0], second.words[0]};
       pair_exchange(words[0], words[1]);
       const int on = 8 * (lane() & 1) + 4 * (lane() >> 1 & 1) - 2 * (lane() & 3);  // columns, after the exchange
       if (left - on >= 4) store_8_bytes(to + (column + on) * 2, words[0], words[1]);
+    } else if (cfg::kPairs || together > 1) {
+      store_pair<cfg::kTypeD, true>(to + column * step, first, left, step);
+      store_pair<cfg::kTypeD, true>(to + (column + 8) * step, second, left - 8, step);
     } else {
-      store_pair<cfg::kTypeD, cfg::kPairs>(to + column * step, first, left, step);
-      store_pair<cfg::kTypeD, cfg::kPairs>(to + (column + 8) * step, second, left - 8, step);
+      store_pair<cfg::kTypeD, false>(to + column * step, first, left, step);
+      store_pair<cfg::kTypeD, false>(to + (column + 8) * step, second, left - 8, step);
     }
   }
 
-  // Whether y's elements go four at a time: as many of a row or of a pixel's channels are neighbours, and whole.
-  TS_DEVICE bool stored_in_fours(const Step& s) const {
-    if (cfg::kPairs) return args.k % 4 == 0;
+  // How many of y's elements go at a time, 4, 2 or 1: as many of a row or of a pixel's channels are neighbours, and whole.
+  TS_DEVICE int stored_together(const Step& s) const {
+    if (cfg::kPairs) return args.k % 4 == 0 ? 4 : 2;
     const TsConvStrides& y = args.y_strides;
-    const i64 steps = y.batch | y.spatial[0] | y.spatial[1] | y.channel | args.y_size[2];
-    return s.apart[2] == 1 && y.spatial[2] == 1 && steps % 4 == 0 && reinterpret_cast<unsigned long long>(args.out) % 8 == 0;
+    if (s.apart[2] != 1 || y.spatial[2] != 1) return 1;
+    const i64 steps = y.batch | y.spatial[0] | y.spatial[1] | y.channel | args.y_size[2] |
+                      reinterpret_cast<unsigned long long>(args.out) / bytes_of(cfg::kTypeD);
+    return steps % 4 == 0 ? 4 : steps % 2 == 0 ? 2 : 1;
   }
 
   TS_DEVICE void finish(const Step& s, const Sums& sums) const {
     constexpr int kBytes = bytes_of(cfg::kTypeD);
     const TsConvStrides& y = args.y_strides;
-    const bool whole = stored_in_fours(s);
+    const int together = stored_together(s);
     const int along = cfg::kPairs ? lane() / 4 : 2 * (lane() & 3);  // the thread's first result of a row
     const i64 step = cfg::kPairs ? kBytes : s.apart[2] * y.spatial[2] * kBytes;
     // Of a pixel's row, that of the thread's second row as well.
@@ -199,7 +204,7 @@ struct StemForward {
         char* const of_filter = to + (cfg::kPairs ? 0 : filter * y.channel * kBytes);
 #pragma unroll
         for (int r = 0; r < 2; ++r)
-          store(of_filter + r * second, cfg::kPairs ? filter : along, 8 * r < rows ? columns : 0, step, whole,
+          store(of_filter + r * second, cfg::kPairs ? filter : along, 8 * r < rows ? columns : 0, step, together,
                 {v[2 * r], v[2 * r + 1]}, {v[4 + 2 * r], v[5 + 2 * r]});
       }
       to += s.apart[1] * y.spatial[1] * kBytes;

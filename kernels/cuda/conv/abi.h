@@ -39,6 +39,6 @@ struct TsCudaConvArgs : TsConvCall {
    * that a result meets, at least 1; backward weight 1. stage_bytes: of the largest tile of pixels that a step brings to
    * shared memory (backward weight: of x and y together). */
   int lanes, phases[3], tiles[3], depth_steps, stage_bytes;
-  /* Backward weight of small groups, whose call is two launches: 0: runs leave partials; 1: these are added up. */
+  /* Backward weight that is cut into runs, whose call is two launches: 0: runs leave partials; 1: these are added up. */
   int join;
 };

@@ -24,26 +24,28 @@ struct FilterParts {
   }
 };
 
-// Partials lie [unit][run][quad][4]. Of the quads that are `wanted`, store(unit, quad, total) gets the sums.
-template <int kFloats, class Wanted, class Store>
-TS_DEVICE void join_runs(const TsCudaConvArgs& args, int units, unsigned char* shared, Wanted wanted, Store store) {
-  constexpr int kQuads = kFloats / 4;
-  static_assert(kFloats % 4 == 0 && kThreads % kSlices == 0);
+// Partials of `floats` each, a multiple of 4, lie [unit][run][quad][4]. Of the quads that are `wanted`, store(unit, quad,
+// total) gets the sums.
+template <class Wanted, class Store>
+TS_DEVICE void join_runs(const TsCudaConvArgs& args, int units, int floats, unsigned char* shared, Wanted wanted,
+                         Store store) {
+  const int quads = floats / 4;
+  static_assert(kThreads % kSlices == 0);
   const int own = static_cast<int>(threadIdx.x) % kQuadsTogether, slice = static_cast<int>(threadIdx.x) / kQuadsTogether;
   const int size = ceil_div(args.splits, kSlices), first = slice * size, last = imin(first + size, args.splits);
   float4* const places = reinterpret_cast<float4*>(shared);  // [slice][quad]
-  const int all = units * kQuads;
+  const int all = units * quads;
   for (int begin = static_cast<int>(blockIdx.x) * kQuadsTogether; begin < all;
        begin += static_cast<int>(gridDim.x) * kQuadsTogether) {
-    const int at = begin + own, unit = at / kQuads, quad = at - unit * kQuads;
+    const int at = begin + own, unit = at / quads, quad = at - unit * quads;
     const bool there = at < all && wanted(quad);
-    const float* const from = args.partials + static_cast<i64>(unit) * args.splits * kFloats + quad * 4;
+    const float* const from = args.partials + static_cast<i64>(unit) * args.splits * floats + quad * 4;
     float total[4] = {};
     if (there) {
 #pragma unroll 8
       for (int run = first; run < last; ++run) {
         u32 loaded[4];
-        load_chunk_uncached(loaded, from + static_cast<i64>(run) * kFloats);
+        load_chunk_uncached(loaded, from + static_cast<i64>(run) * floats);
 #pragma unroll
         for (int e = 0; e < 4; ++e) total[e] += as_float(loaded[e]);
       }

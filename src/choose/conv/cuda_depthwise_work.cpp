@@ -61,7 +61,7 @@ std::vector<CudaDepthwiseShape> cuda_depthwise_shapes(const KernelConfig& config
                  ceil_div(axis[2].taps, std::int64_t{tile.taps});
       w.stage_bytes += tile.rows * columns * pixel_bytes;
       w.part_bytes = 4 * channels * tile.tap_rows * tile.taps;
-      w.shared_bytes = 16 + std::max<std::int64_t>(stages * w.stage_bytes, 8L * facts.threads * tile.taps);
+      w.shared_bytes = std::max<std::int64_t>(stages * w.stage_bytes, 8L * facts.threads * tile.taps);
     } else {
       w.shared_bytes = stages * w.stage_bytes + 4 * channels * taps_of(p);
     }
@@ -100,7 +100,8 @@ CudaDepthwiseWork cuda_depthwise_work(const KernelConfig& config, const CudaSpec
     const double cached = steps * static_cast<double>(shape.stage_bytes) / (0.9 * spec.reference.bytes_per_second);
     const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
     w.seconds = std::max({compute, cached, memory}) + 1e-6 * spec.reference.launch_us;
-    if (weight) w.seconds += 2e-6 + static_cast<double>(w.runs * shape.part_bytes) / 1e11;
+    if (weight && w.runs > 1)  // runs are added up by a launch of its own
+      w.seconds += 1.8e-6 + 1e-6 * spec.reference.launch_us + static_cast<double>(w.blocks() * shape.part_bytes) / 5e11;
     if (best.seconds == 0 || w.seconds < best.seconds) best = w;
   }
   return best;

@@ -33,7 +33,7 @@ CudaConvLaunch depthwise_launch(const KernelConfig& config, const CudaSpec& spec
                         .stage_bytes = shape.stage_bytes};
   if (config.algorithm.split_k) {
     launch.part_bytes = work.blocks() * shape.part_bytes;
-    launch.counters = shape.units;
+    launch.joins = work.runs > 1;
   }
   return launch;
 }

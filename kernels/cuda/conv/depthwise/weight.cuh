@@ -2,7 +2,7 @@
 //
 // A thread has two channels of kTapRows x kTaps taps in registers, and adds up what kRows x kColumns pixels of y at a
 // time multiply. A block has a part of the filter and a run of tiles; its strips' sums are added up in their order, and
-// the runs' by the block that is last, in theirs: the same call gives the same bits.
+// the runs' by a second launch, in theirs: the same call gives the same bits.
 //
 // Configuration: as in data.cuh, with
 //   kDirection                TS_CONV_BACKWARD_WEIGHT
@@ -11,20 +11,21 @@
 //   kEpilogueLength           0
 // Channels lie as data.cuh says, of x and y; w has any strides.
 //
-// Launch: kThreads threads; kStepBytes + 16 + max(kStages * args.stage_bytes, kTailBytes) of dynamic shared memory; a
+// Launch: once where args.splits is 1, else twice, with args.join 0 and then 1. kThreads threads; kStepBytes + max(kStages * args.stage_bytes, kTailBytes) of dynamic shared memory; a
 // grid of args.splits * parts * blocks, with blocks = ceil(groups / (2 * args.lanes)) and parts = filter[0] *
 // ceil(filter[1] / kTapRows) * ceil(filter[2] / kTaps). A partial has kTapRows * kTaps * 2 * lanes floats; there are
-// `splits` of them, and a counter, for each of parts * blocks.
+// `splits` of them for each of parts * blocks.
 #pragma once
 
-#include "../../common/came_last.cuh"
 #include "../../common/launch.cuh"
+#include "../runs.cuh"
 #include "stages.cuh"
 
 namespace ts::conv {
 
 constexpr int kTapsOfPart = cfg::kTapRows * cfg::kTaps;
 constexpr int kTailBytes = kThreads * 2 * cfg::kTaps * 4;  // one row of taps of all threads
+static_assert(kJoinBytes <= kTailBytes);
 
 struct DepthwiseWeight {
   using Sums = float[cfg::kTapRows][cfg::kTaps][2];
@@ -37,7 +38,7 @@ struct DepthwiseWeight {
   unsigned char* shared;
 
   TS_DEVICE int channels() const { return imin(static_cast<int>(args.groups) - first_channel, 2 * shape.lanes); }
-  TS_DEVICE unsigned char* stages() const { return shared + kStepBytes + 16; }
+  TS_DEVICE unsigned char* stages() const { return shared + kStepBytes; }
   TS_DEVICE unsigned char* stage_at(int stage) const { return stages() + stage * args.stage_bytes; }
   // y's tile lies at the end of a stage.
   TS_DEVICE unsigned char* y_at(int stage) const {
@@ -88,8 +89,9 @@ struct DepthwiseWeight {
                        pack_pair<cfg::kTypeD>(value, value).words[0]);
   }
 
+  TS_DEVICE int part_floats() const { return kTapsOfPart * 2 * shape.lanes; }
   TS_DEVICE float* partial(int run) const {
-    return args.partials + (static_cast<i64>(unit) * args.splits + run) * (kTapsOfPart * 2 * shape.lanes);
+    return args.partials + (static_cast<i64>(unit) * args.splits + run) * part_floats();
   }
 
   // The strips' sums, a row of taps at a time; straight to the result where no other block has a part of it.
@@ -115,27 +117,6 @@ struct DepthwiseWeight {
     }
   }
 
-  TS_DEVICE void join_runs() const {
-    constexpr int kTogether = 8;  // loads under way
-    const int all = kTapsOfPart * 2 * shape.lanes;
-    for (int i = 4 * static_cast<int>(threadIdx.x); i < all; i += 4 * kThreads) {
-      float total[4] = {};
-      for (int run = 0; run < args.splits; run += kTogether) {
-        u32 loaded[kTogether][4];
-#pragma unroll
-        for (int e = 0; e < kTogether; ++e) load_chunk_uncached(loaded[e], partial(imin(run + e, args.splits - 1)) + i);
-#pragma unroll
-        for (int e = 0; e < kTogether; ++e) {
-          if (run + e >= args.splits) break;
-#pragma unroll
-          for (int c = 0; c < 4; ++c) total[c] += as_float(loaded[e][c]);
-        }
-      }
-#pragma unroll
-      for (int c = 0; c < 4; ++c) store(i + c, total[c]);
-    }
-  }
-
   TS_DEVICE void run(int run) const {
     const Pixels x = pixels_of(args.x, args.x_strides, args.x_size);
     const Pixels y = pixels_of(args.y, args.y_strides, args.y_size);
@@ -153,10 +134,6 @@ struct DepthwiseWeight {
         },
         [] {}, [&](const Step& s, int stage) { multiply(s, stage, sums); });
     join_strips(run, sums);
-    if (args.splits == 1) return;
-    const u32 flag = smem_address(shared + kStepBytes);
-    if (came_last(args.counters + unit, args.splits, static_cast<int>(threadIdx.x), flag, [] { __syncthreads(); }))
-      join_runs();
   }
 };
 
@@ -172,14 +149,20 @@ extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, ts::cfg::kBlock
   ts::wait_for_previous_kernel();
   ts::let_next_kernel_start();
   const int width = 2 * args.lanes, blocks = ts::ceil_div(static_cast<int>(args.groups), width);
-  const int parts_h = ts::ceil_div(static_cast<int>(args.filter[1]), ts::cfg::kTapRows);
-  const int parts_w = ts::ceil_div(static_cast<int>(args.filter[2]), ts::cfg::kTaps);
-  const int parts = static_cast<int>(args.filter[0]) * parts_h * parts_w;
-  // Blocks that read the same pixels follow each other.
-  const int number = static_cast<int>(blockIdx.x), run = number / (parts * blocks), unit = number - run * parts * blocks;
-  const int part = unit / blocks, block = unit - part * blocks;
-  const ts::conv::FilterPart of_filter{part / (parts_w * parts_h), part / parts_w % parts_h * ts::cfg::kTapRows,
-                                       part % parts_w * ts::cfg::kTaps};
-  const ts::conv::DepthwiseWeight kernel{args, ts::conv::Shape(args), block * width, of_filter, unit, dynamic_shared};
-  kernel.run(run);
+  const ts::conv::FilterParts parts(args);
+  const auto of_unit = [&](int unit) {
+    return ts::conv::DepthwiseWeight{args, ts::conv::Shape(args), unit % blocks * width, parts.at(unit / blocks), unit,
+                                     dynamic_shared};
+  };
+  const int units = parts.count() * blocks, number = static_cast<int>(blockIdx.x);
+  if (args.join) {
+    ts::conv::join_runs(
+        args, units, of_unit(0).part_floats(), of_unit(0).stages(), [](int) { return true; },
+        [&](int unit, int quad, const float(&total)[4]) {
+          for (int c = 0; c < 4; ++c) of_unit(unit).store(4 * quad + c, total[c]);
+        });
+  } else {
+    // Blocks that read the same pixels follow each other.
+    of_unit(number % units).run(number / units);
+  }
 }

@@ -190,8 +190,8 @@ extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, ts::cfg::kBlock
   };
   const int units = parts.count() * blocks, number = static_cast<int>(blockIdx.x);
   if (args.join) {
-    ts::conv::join_runs<ts::conv::kPartFloats>(
-        args, units, dynamic_shared,
+    ts::conv::join_runs(
+        args, units, ts::conv::kPartFloats, dynamic_shared,
         [](int quad) { return ts::conv::GroupedWeight::own_group(quad % 32); },
         [&](int unit, int quad, const float(&total)[4]) { of_unit(unit).store(quad, total); });
   } else {

@@ -212,8 +212,8 @@ extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, ts::cfg::kBlock
   };
   const int units = static_cast<int>(args.filter[0]) * parts * blocks, number = static_cast<int>(blockIdx.x);
   if (args.join) {
-    ts::conv::join_runs<ts::conv::kPartFloats>(
-        args, units, dynamic_shared, [](int) { return true; },
+    ts::conv::join_runs(
+        args, units, ts::conv::kPartFloats, dynamic_shared, [](int) { return true; },
         [&](int unit, int quad, const float(&total)[4]) { block_of(unit).store(quad, total); });
   } else {
     // Blocks that read the same pixels follow each other.

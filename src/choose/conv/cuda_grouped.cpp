@@ -1,7 +1,9 @@
-// Kernels for groups of 4, 8 or 16 channels to as many, whose pixels begin at multiples of 16 bytes.
+// Kernels for groups of 4, 8 or 16 channels to as many, and banded ones for groups of one, whose pixels begin at
+// multiples of 16 bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "choose/conv/cuda_depthwise_work.hpp"
 #include "choose/conv/cuda_pipelines.hpp"
@@ -14,6 +16,8 @@ namespace tilesmith {
 namespace {
 
 constexpr std::int64_t kChannelsOfBlock = 64, kBytesOfPixel = 128;
+constexpr std::int64_t kChannelsOfBands = 32;  // of a block
+constexpr std::int64_t kFurthestApart = 8;     // pixels that a tensor map steps to
 constexpr std::int64_t kPlanBytes = 32 * 104;  // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
 
 bool result_is_w(const ConvProblem& p) {
@@ -39,10 +43,33 @@ std::int64_t grouped_stage_bytes(const KernelConfig& config, const ConvProblem& 
   return (((tile.rows - 1) * rows.pace + taps_h) * ((tile.columns - 1) * tile.pace + taps_w) + of_y) * kBytesOfPixel;
 }
 
+/// The most taps along either coordinate that meet a result, or that y's pixels add to.
+std::int64_t taps_of_bands(const ConvProblem& p) {
+  return std::max(cuda_conv_axis(p, 1).taps, cuda_conv_axis(p, 2).taps);
+}
+
+std::optional<std::string> bands_unsuited(const CudaGroupedTile& tile, const ConvProblem& p) {
+  if (p.unaligned || p.groups % 8 != 0)
+    return fmt::format("{} groups, unaligned {}: pixels are read 16 bytes at a time", p.groups, p.unaligned);
+  for (const std::size_t d : {1, 2}) {
+    const CudaConvAxis axis = cuda_conv_axis(p, d);
+    if (axis.pace != 1) return fmt::format("results meet pixels {} apart, bands neighbours", axis.pace);
+    if (std::max(axis.phases, p.dilation()[d]) > kFurthestApart)
+      return fmt::format("{} phases, dilation {}: copies step over {} pixels at most", axis.phases, p.dilation()[d],
+                         kFurthestApart);
+  }
+  if (result_is_w(p)) return {};
+  if (const std::int64_t taps = cuda_conv_axis(p, 0).taps; taps > 1)
+    return fmt::format("{} taps along the outer coordinate meet a result, of bands one", taps);
+  if (taps_of_bands(p) > tile.taps) return fmt::format("{} taps, the kernel's {}", taps_of_bands(p), tile.taps);
+  return {};
+}
+
 std::optional<std::string> grouped_unsuited(const KernelConfig& config, const ConvProblem& p) {
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
   if (p.c != tile.channels || p.k != tile.channels)
     return fmt::format("c {} and k {} in a group, the kernel's {}", p.c, p.k, tile.channels);
+  if (tile.channels == 1) return bands_unsuited(tile, p);
   if (p.unaligned || p.groups * p.c % 8 != 0)
     return fmt::format("{} groups of {}, unaligned {}: pixels are read 16 bytes at a time", p.groups, p.c, p.unaligned);
   if (const std::int64_t pace = cuda_conv_axis(p, 2).pace; pace != tile.pace)
@@ -53,8 +80,12 @@ std::optional<std::string> grouped_unsuited(const KernelConfig& config, const Co
   return {};
 }
 
-bool grouped_is_needless(const KernelConfig&, const ConvProblem&) {
-  return false;
+/// Of banded kernels that with the least taps that are enough, or the most.
+bool grouped_is_needless(const KernelConfig& config, const ConvProblem& p) {
+  if (!is_banded(config.algorithm)) return false;
+  const std::span<const int> taps = cuda_banded_taps();
+  const auto found = std::ranges::lower_bound(taps, taps_of_bands(p));
+  return cuda_grouped_tile(config.algorithm).taps != (found == taps.end() ? taps.back() : *found);
 }
 
 double grouped_seconds(const KernelConfig& config, const CudaGemmTile&, const CudaSpec& spec,
@@ -62,9 +93,42 @@ double grouped_seconds(const KernelConfig& config, const CudaGemmTile&, const Cu
   return cuda_grouped_work(config, spec, problem).seconds;
 }
 
+CudaConvRuns banded_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
+  const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
+  const CudaConvResources facts = cuda_conv_resources(config);
+  const bool weight = result_is_w(p);
+  ConvProblem together = p;
+  together.batch = ceil_div(p.batch, std::int64_t{tile.images});
+  CudaConvRuns w = cuda_conv_tiles(together, tile.rows, tile.columns);
+  w.units = ceil_div(p.groups, kChannelsOfBands);
+  if (weight)
+    w.units *=
+        p.filter_d * ceil_div(p.filter_h, std::int64_t{tile.tap_rows}) * ceil_div(p.filter_w, std::int64_t{tile.taps});
+  w.shared_bytes = facts.shared_bytes;
+  cut_into_runs(w, spec, facts.blocks_per_sm);
+  // Cycles of a block for a tile: as long as it waits for one thing after the other, or as its SM takes for those of
+  // all its blocks; and for a run. Fitted to random layers, of which a half was kept for judging, on an H100
+  // (docs/log/2026-11-cuda-conv.md).
+  constexpr double kClock = 1.7e9;
+  const double taps = tile.taps;
+  const double cycles =
+      weight ? 2290 + 86 * taps : std::max(3380 + 382 * taps, (1160 + 192 * taps) * static_cast<double>(w.resident));
+  const auto rounds = static_cast<double>(ceil_div(w.blocks(), spec.reference.sms * w.resident));
+  const auto steps = static_cast<double>(ceil_div(w.tiles, w.runs));
+  const double compute = rounds * (steps * cycles + (weight ? 1150 : 4800)) / kClock;
+  const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
+  constexpr double kApart = 1.9;  // 1: one waits for the other; infinity: the longer hides the other
+  w.seconds =
+      std::pow(std::pow(compute, kApart) + std::pow(memory, kApart), 1 / kApart) + 1e-6 * spec.reference.launch_us;
+  if (weight)  // runs are added up by a launch of its own
+    w.seconds += 3.8e-6 + 1e-6 * spec.reference.launch_us + static_cast<double>(w.blocks() * facts.part_bytes) / 1e12;
+  return w;
+}
+
 }  // namespace
 
 CudaConvRuns cuda_grouped_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
+  if (is_banded(config.algorithm)) return banded_work(config, spec, p);
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
   const CudaConvResources facts = cuda_conv_resources(config);
   const int warps = config.algorithm.wave[0];

@@ -60,8 +60,16 @@ CudaConvLaunch cuda_conv_launch(const KernelConfig& config, const CudaSpec& spec
   switch (config.algorithm.pipeline) {
     case Pipeline::depthwise:
       return depthwise_launch(config, spec, problem);
-    case Pipeline::grouped:
-      return runs_launch(config, cuda_grouped_work(config, spec, problem), 32);
+    case Pipeline::grouped: {
+      const bool banded = is_banded(config.algorithm);
+      CudaConvLaunch launch = runs_launch(config, cuda_grouped_work(config, spec, problem), banded ? 16 : 32);
+      if (banded) {
+        const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
+        launch.band_taps = tile.taps;
+        launch.band_images = tile.images;
+      }
+      return launch;
+    }
     case Pipeline::stem:
       // Backward weight: of y's channels.
       return runs_launch(config, cuda_stem_work(config, spec, problem),

@@ -22,6 +22,8 @@ struct CudaConvLaunch {
   std::array<int, 3> phases{}, tiles{};
   std::int64_t stage_bytes = 0;
   bool joins = false;  ///< a second launch adds up what the runs left
+  /// Of banded kernels, which read through tensor maps: the most taps, others 0; and the images of a tile.
+  int band_taps = 0, band_images = 1;
 };
 
 /// For a problem that the kernel suits.

@@ -33,6 +33,17 @@ Status add_of_gemm(ConstantsTable& table, const ConvSignature& s) {
   return add_gemm_epilogue(table, s.epilogue_ops, s.type_out, s.type_bias);
 }
 
+/// The signature of a kernel for which channels are rows of the epilogue.
+ConvSignature with_channels_as_rows(ConvSignature s) {
+  GemmEpilogue of_rows;
+  for (const EpilogueOp op : s.epilogue_ops)
+    of_rows.push_back(op == EpilogueOp::bias      ? EpilogueOp::bias_m
+                      : op == EpilogueOp::scale_n ? EpilogueOp::scale_m
+                                                  : op);
+  s.epilogue_ops = of_rows;
+  return s;
+}
+
 /// The general template's file, once its table is written.
 Result<std::string_view> add_gather(ConstantsTable& table, const KernelConfig& config) {
   const auto& s = std::get<ConvSignature>(config.signature);
@@ -78,9 +89,12 @@ Result<std::string_view> add_depthwise(ConstantsTable& table, const KernelConfig
 Result<std::string_view> add_grouped(ConstantsTable& table, const KernelConfig& config) {
   const CudaConvResources facts = cuda_conv_resources(config);
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
-  TS_TRY(add_of_gemm(table, std::get<ConvSignature>(config.signature)));
+  const auto& signature = std::get<ConvSignature>(config.signature);
+  const bool banded = is_banded(config.algorithm);
+  TS_TRY(add_of_gemm(table, banded ? with_channels_as_rows(signature) : signature));
   table.add("kPairs", facts.pairs);
   table.add("kChannels", tile.channels);
+  table.add("kImages", tile.images);
   table.add("kRows", tile.rows);
   table.add("kColumns", tile.columns);
   table.add("kPace", tile.pace);
@@ -91,6 +105,7 @@ Result<std::string_view> add_grouped(ConstantsTable& table, const KernelConfig& 
   table.add("kStages", config.algorithm.stages);
   table.add("kColumnsFirst", false);
   table.add("kBlocksPerSm", facts.blocks_per_sm);
+  if (banded) return config.algorithm.split_k ? "cuda/conv/banded/weight.cuh" : "cuda/conv/banded/data.cuh";
   return config.algorithm.split_k ? "cuda/conv/grouped/weight.cuh" : "cuda/conv/grouped/data.cuh";
 }
 
@@ -99,17 +114,9 @@ Result<std::string_view> add_stem(ConstantsTable& table, const KernelConfig& con
   const CudaConvResources facts = cuda_conv_resources(config);
   const CudaStemTile tile = cuda_stem_tile(config.algorithm);
   const bool weight = config.algorithm.split_k;
-  auto signature = std::get<ConvSignature>(config.signature);
+  const auto& signature = std::get<ConvSignature>(config.signature);
   // Filters are rows of the products where they are not neighbours.
-  if (!facts.pairs) {
-    GemmEpilogue of_rows;
-    for (const EpilogueOp op : signature.epilogue_ops)
-      of_rows.push_back(op == EpilogueOp::bias      ? EpilogueOp::bias_m
-                        : op == EpilogueOp::scale_n ? EpilogueOp::scale_m
-                                                    : op);
-    signature.epilogue_ops = of_rows;
-  }
-  TS_TRY(add_of_gemm(table, signature));
+  TS_TRY(add_of_gemm(table, facts.pairs ? signature : with_channels_as_rows(signature)));
   table.add("kPairs", facts.pairs);
   table.add("kRows", tile.rows);
   table.add("kColumns", 16);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "dispatch/conv/cuda_banded_maps.hpp"
 #include "dispatch/workspace.hpp"
 #include "problem/conv/problem.hpp"
 #include "problem/derive.hpp"
@@ -123,11 +124,15 @@ Status CudaConvPlan::run(const ConvArguments& a, const RunOptions& options) cons
       arguments.counters = place.counters;
       arguments.partials = place.parts;
     }
+    TsCudaConvBandedMaps maps{};
+    if (figures_.band_taps > 0)
+      TS_TRY(encode_banded_maps(steps_.context(), problem(), a, figures_.band_taps, figures_.band_images, maps));
+    const auto launch = [&] { return figures_.band_taps > 0 ? send(maps, arguments) : send(arguments); };
     if (figures_.joins) {
-      TS_TRY(send(arguments));
+      TS_TRY(launch());
       arguments.join = 1;
     }
-    return send(arguments);
+    return launch();
   });
 }
 

@@ -18,7 +18,18 @@ constexpr int kRegistersOfTap = 60, kRegistersOfSixteen = 8;
 constexpr int kRegistersOfProducts = 44;
 constexpr int kThreadsOfTeam = 128;  // that share a tile's octets
 
+// Groups of one channel: kernels/cuda/conv/banded.
+constexpr int kSideOfBands = 16, kSideOfSmall = 8;  // of a tile; small ones have as many results, of several images
+constexpr int kChannelsOfBands = 32;                // of a block
+constexpr int kOctetsOfBands = kChannelsOfBands / 8;
+constexpr int kPlanBytesOfBands = 32 * 104;  // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
+constexpr int kPlacesOfBands = 16 + 512;     // a barrier, and what aligns the first tile
+/// Of a thread beside its sums and what they are made of, of forward and backward data and of backward weight. Found by
+/// compiling.
+constexpr int kRegistersOfBands = 50, kRegistersOfDiagonals = 44;
+
 constexpr std::array kGroupChannels{4, 8, 16};
+constexpr std::array kTapsOfBands{3, 5, 7};
 constexpr std::array kGroupedPaces{1, 2};
 constexpr int kTapsOfGroupedPart = 3;  // a side of the part of a filter that backward weight adds up
 
@@ -32,13 +43,51 @@ int sixteens_of_warp(const Algorithm& a) {
   return tile.rows * tile.columns / 16 / std::max(a.wave[0] / 4, 1);
 }
 
+/// Whether bands can leave a result: results go by sixteens of a row, of the tensors' type, with channels as rows.
+bool bands_leave(const ConvSignature& s) {
+  return adds_filters(s) || (s.type_out == s.data_type && std::ranges::none_of(s.epilogue_ops, [](EpilogueOp op) {
+                               return op == EpilogueOp::add || op == EpilogueOp::multiply;
+                             }));
+}
+
 /// Products of an octet of y: of groups of 16 one for each tap, of smaller ones one for two.
 int products_of_octet(const CudaGroupedTile& tile) {
   const int taps = tile.tap_rows * tile.taps;
   return tile.channels == 16 ? taps : (taps + 1) / 2;
 }
 
+/// plane_bytes() of kernels/cuda/conv/banded/planes.cuh.
+long bytes_of_plane(const CudaGroupedTile& tile, int rows) {
+  const long pairs = (rows + 1) / 2;
+  return tile.images == 1 ? pairs * 96 + 16 : 2 * tile.images * (pairs * 32 + 16) + 16;
+}
+
+CudaConvResources banded_resources(const KernelConfig& config) {
+  const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
+  const int taps = tile.taps, warps = std::max<int>(config.algorithm.wave[0], 1), rows = tile.rows - 1 + taps;
+  CudaConvResources r;
+  r.threads = 32 * warps;
+  r.blocks_per_sm = std::max<int>(config.algorithm.block_per_cu, 1);
+  r.aligned = true;
+  const int rows_of_x = 3 * (taps + 1);  // matrices that neighbouring rows of results meet
+  const long pitch = tile.images == 1 ? 24 : 16;
+  r.shared_bytes = kPlanBytesOfBands + kPlacesOfBands +
+                   kChannelsOfBands * (2L * tile.images * rows * pitch + bytes_of_plane(tile, rows));
+  if (adds_filters(std::get<ConvSignature>(config.signature))) {
+    r.shared_bytes +=
+        kChannelsOfBands * (2L * tile.images * tile.rows * tile.columns + bytes_of_plane(tile, tile.rows));
+    r.accumulators = kChannelsOfBands / warps * taps * 4 + rows_of_x + 4;
+    r.part_bytes = 4L * kChannelsOfBands * taps * taps;
+  } else {
+    r.shared_bytes += kChannelsOfBands * taps * 96L;
+    r.accumulators = 2 * (8 + rows_of_x + 2 * taps);  // of two channels
+  }
+  r.launch_registers = std::min(255, kRegistersOfGroupedSm / (r.threads * r.blocks_per_sm) / 8 * 8);
+  return r;
+}
+
 CudaConvResources grouped_resources(const KernelConfig& config) {
+  if (is_banded(config.algorithm)) return banded_resources(config);
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
   CudaConvResources r;
   r.threads = 32 * config.algorithm.wave[0];
@@ -57,6 +106,8 @@ CudaConvResources grouped_resources(const KernelConfig& config) {
 
 int grouped_registers(const KernelConfig& config) {
   const int sums = grouped_resources(config).accumulators;
+  if (is_banded(config.algorithm))
+    return sums + (adds_filters(std::get<ConvSignature>(config.signature)) ? kRegistersOfDiagonals : kRegistersOfBands);
   if (adds_filters(std::get<ConvSignature>(config.signature)))
     return sums + kRegistersOfProducts + products_of_octet(cuda_grouped_tile(config.algorithm));
   return sums + kRegistersOfTap + kRegistersOfSixteen * sixteens_of_warp(config.algorithm);
@@ -64,32 +115,44 @@ int grouped_registers(const KernelConfig& config) {
 
 std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemmTile& row) {
   std::vector<Algorithm> out;
-  // A row of the table is for backward weight where it is cut into runs.
-  if (s.depthwise || adds_filters(s) != (row.splits > 1)) return out;
+  // A row of the table is for backward weight where it is cut into runs, and square tiles are for groups of one.
+  const bool banded = row.tile_m == row.tile_n;
+  if (s.depthwise != banded || adds_filters(s) != (row.splits > 1)) return out;
+  const auto add = [&](int channels, int second) {
+    out.push_back({.pipeline = Pipeline::grouped,
+                   .instruction = Instruction::mma_sync,
+                   .tile = {static_cast<std::uint16_t>(channels), static_cast<std::uint16_t>(second)},
+                   .wave = {static_cast<std::uint16_t>(row.wave.front())},
+                   .stages = static_cast<std::uint8_t>(row.stages),
+                   .block_per_cu = static_cast<std::int16_t>(row.blocks_per_sm),
+                   .split_k = adds_filters(s),
+                   .subtile = {static_cast<std::uint8_t>(row.tile_m), static_cast<std::uint8_t>(row.tile_n)}});
+  };
+  if (banded) {
+    for (const int taps : kTapsOfBands) add(1, taps);
+    return out;
+  }
   for (const int channels : kGroupChannels)
     for (const int pace : kGroupedPaces) {
       if (pace > 1 && s.direction == ConvDirection::backward_data) continue;
-      out.push_back({.pipeline = Pipeline::grouped,
-                     .instruction = Instruction::mma_sync,
-                     .tile = {static_cast<std::uint16_t>(channels), static_cast<std::uint16_t>(pace)},
-                     .wave = {static_cast<std::uint16_t>(row.wave.front())},
-                     .stages = static_cast<std::uint8_t>(row.stages),
-                     .block_per_cu = static_cast<std::int16_t>(row.blocks_per_sm),
-                     .split_k = adds_filters(s),
-                     .subtile = {static_cast<std::uint8_t>(row.tile_m), static_cast<std::uint8_t>(row.tile_n)}});
+      add(channels, pace);
     }
   return out;
 }
 
 constexpr CudaConvRule kGroupedRules[] = {
     {"groups_are_octets",
-     "16-bit tensors in groups of 4, 8 or 16 channels to as many, of pixels 1 or 2 apart (backward data 1); sizes, "
-     "filters and strides are run-time numbers",
+     "16-bit tensors in groups of 4, 8 or 16 channels to as many, of pixels 1 or 2 apart (backward data 1), or of one "
+     "to "
+     "one in bands of 3, 5 or 7 taps; sizes, filters and strides are run-time numbers",
      [](const CudaConvSubject& s) {
        const CudaGroupedTile t = cuda_grouped_tile(s.algorithm());
        const ConvDirection direction = s.signature().direction;
-       return bits_of(s.signature().data_type) == 16 && s.signature().spatial_dims == 3 && !s.signature().depthwise &&
-              std::ranges::find(kGroupChannels, t.channels) != kGroupChannels.end() &&
+       if (bits_of(s.signature().data_type) != 16 || s.signature().spatial_dims != 3 ||
+           s.signature().depthwise != is_banded(s.algorithm()))
+         return false;
+       if (is_banded(s.algorithm())) return std::ranges::find(kTapsOfBands, t.taps) != kTapsOfBands.end();
+       return std::ranges::find(kGroupChannels, t.channels) != kGroupChannels.end() &&
               (t.pace == 1 || (t.pace == 2 && direction != ConvDirection::backward_data));
      },
      [](const CudaConvSubject& s) {
@@ -97,10 +160,18 @@ constexpr CudaConvRule kGroupedRules[] = {
        return fmt::format("{} of {}, {} dimensions, groups of {}, {} apart", name_of(s.signature().direction),
                           name_of(s.signature().data_type), s.signature().spatial_dims, t.channels, t.pace);
      }},
-    {"results_are_sixteens", "a block has a multiple of 4 warps, and a tile 16 results for each four, or a multiple",
+    {"results_are_sixteens",
+     "a block has a multiple of 4 warps, and a tile 16 results for each four, or a multiple; with bands 16 x 16 for 4 "
+     "warps, backward weight 8, or 8 x 8 of four images for 8",
      [](const CudaConvSubject& s) {
        const CudaGroupedTile t = cuda_grouped_tile(s.algorithm());
        const int warps = s.algorithm().wave[0];
+       if (is_banded(s.algorithm())) {
+         const bool small = t.images > 1;
+         const int of_octet = small || adds_filters(s.signature()) ? 2 : 1;
+         return t.rows == (small ? kSideOfSmall : kSideOfBands) && t.columns == t.rows &&
+                warps == of_octet * kOctetsOfBands;
+       }
        return warps >= 4 && warps <= 32 && warps % 4 == 0 && t.rows >= 1 && t.columns >= 1 &&
               t.rows * t.columns % (16 * (warps / 4)) == 0;
      },
@@ -108,8 +179,15 @@ constexpr CudaConvRule kGroupedRules[] = {
        const CudaGroupedTile t = cuda_grouped_tile(s.algorithm());
        return fmt::format("{} warps, {} x {} results", s.algorithm().wave[0], t.rows, t.columns);
      }},
+    {"bands_leave_results", "with bands results are of the tensors' type, and no epilogue reads tensors",
+     [](const CudaConvSubject& s) { return !is_banded(s.algorithm()) || bands_leave(s.signature()); },
+     [](const CudaConvSubject& s) {
+       return fmt::format("{} to {}, {} operations", name_of(s.signature().data_type), name_of(s.signature().type_out),
+                          s.signature().epilogue_ops.size());
+     }},
     {"fields_belong_to_pipeline",
-     "warps, two stages or more, and blocks that share an SM are its only options; backward weight is cut into runs",
+     "warps, two stages or more (with bands one), and blocks that share an SM are its only options; backward weight is "
+     "cut into runs",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
        Algorithm rest{.pipeline = a.pipeline, .instruction = a.instruction, .split_k = adds_filters(s.signature())};
@@ -118,7 +196,7 @@ constexpr CudaConvRule kGroupedRules[] = {
        rest.stages = a.stages;
        rest.block_per_cu = a.block_per_cu;
        rest.subtile = a.subtile;
-       return a.stages >= 2 && a.block_per_cu >= 1 && rest == a;
+       return (is_banded(a) ? a.stages == 1 : a.stages >= 2) && a.block_per_cu >= 1 && rest == a;
      },
      [](const CudaConvSubject& s) {
        return fmt::format("stages {}, blocks {}, vector {}, runs {}", s.algorithm().stages, s.algorithm().block_per_cu,
@@ -137,7 +215,23 @@ constexpr CudaConvRule kGroupedRules[] = {
 
 }  // namespace
 
+bool is_banded(const Algorithm& a) {
+  return a.pipeline == Pipeline::grouped && a.tile[0] == 1;
+}
+
+std::span<const int> cuda_banded_taps() {
+  return kTapsOfBands;
+}
+
 CudaGroupedTile cuda_grouped_tile(const Algorithm& a) {
+  if (is_banded(a))
+    return {.rows = a.subtile[0],
+            .columns = a.subtile[1],
+            .channels = 1,
+            .pace = 1,
+            .tap_rows = a.tile[1],
+            .taps = a.tile[1],
+            .images = a.subtile[0] == kSideOfSmall ? 4 : 1};
   const int taps = a.split_k ? kTapsOfGroupedPart : 0;
   return {.rows = a.subtile[0],
           .columns = a.subtile[1],

@@ -35,12 +35,17 @@ struct CudaDepthwiseTile {
 
 /// A kernel for groups of a few channels: rows and columns of a tile's results (backward weight: of pixels of y);
 /// channels of a group, and pixels from one result of a row to the next; of backward weight the part of a filter that
-/// it adds up at a time.
+/// it adds up at a time. Groups of one channel are multiplied by bands (kernels/cuda/conv/banded): taps are the most
+/// that meet a result along either coordinate, or a side of the part, and small tiles have several images.
 struct CudaGroupedTile {
   int rows = 0, columns = 0, channels = 0, pace = 0;
   int tap_rows = 0, taps = 0;
+  int images = 1;
 };
 [[nodiscard]] CudaGroupedTile cuda_grouped_tile(const Algorithm& algorithm);
+[[nodiscard]] bool is_banded(const Algorithm& algorithm);
+/// The numbers of taps for which there are banded kernels, in rising order.
+[[nodiscard]] std::span<const int> cuda_banded_taps();
 
 /// A kernel for images of 1 to 4 channels: rows of sixteen results of a tile (backward weight: of pixels of y), and
 /// filters of a block; of backward weight also the units of a part of the filter that a block adds up.

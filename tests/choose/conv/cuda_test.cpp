@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "choose/conv/cuda_window.hpp"
+#include "instances/conv/cuda_resources.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -121,35 +122,42 @@ TEST(CudaConvChoice, ObstaclesAreNamed) {
       "windows");
 }
 
-// Weights of depthwise layers whose stride makes tiles large are not left to the general template.
+// Weights of depthwise layers whose stride makes tiles large are not left to the general template. Filters of 7 x 7
+// whose results meet neighbours are multiplied by tensor cores, on small images too, and gradients of any such filter's
+// weights.
 TEST(CudaConvChoice, DepthwiseLayersGetDepthwiseKernels) {
   for (const ConvDirection direction :
        {ConvDirection::forward, ConvDirection::backward_data, ConvDirection::backward_weight})
     for (const std::int64_t filter : {3, 5, 7})
-      for (const std::int64_t stride : {1, 2}) {
-        const ConvProblem p{.direction = direction,
-                            .data_type = DataType::bf16,
-                            .type_out = DataType::bf16,
-                            .type_bias = DataType::bf16,
-                            .batch = 64,
-                            .groups = 96,
-                            .c = 1,
-                            .k = 1,
-                            .in_h = 112,
-                            .in_w = 112,
-                            .filter_h = filter,
-                            .filter_w = filter,
-                            .stride_h = stride,
-                            .stride_w = stride,
-                            .pad_h = filter / 2,
-                            .pad_w = filter / 2,
-                            .pad_high_h = filter / 2,
-                            .pad_high_w = filter / 2};
-        const auto ranking = rank(hopper(), p);
-        ASSERT_TRUE(ranking);
-        EXPECT_EQ(ranking->candidates.front().recipe.main().algorithm.pipeline, Pipeline::depthwise)
-            << name_of(direction) << " filter " << filter << " stride " << stride;
-      }
+      for (const std::int64_t stride : {1, 2})
+        for (const std::int64_t size : {14, 112}) {
+          const ConvProblem p{.direction = direction,
+                              .data_type = DataType::bf16,
+                              .type_out = DataType::bf16,
+                              .type_bias = DataType::bf16,
+                              .batch = 64,
+                              .groups = 96,
+                              .c = 1,
+                              .k = 1,
+                              .in_h = size,
+                              .in_w = size,
+                              .filter_h = filter,
+                              .filter_w = filter,
+                              .stride_h = stride,
+                              .stride_w = stride,
+                              .pad_h = filter / 2,
+                              .pad_w = filter / 2,
+                              .pad_high_h = filter / 2,
+                              .pad_high_w = filter / 2};
+          const auto ranking = rank(hopper(), p);
+          ASSERT_TRUE(ranking);
+          const KernelConfig& first = ranking->candidates.front().recipe.main();
+          SCOPED_TRACE(native_name(first));
+          EXPECT_TRUE(first.algorithm.pipeline == Pipeline::depthwise || is_banded(first.algorithm));
+          if (filter == 7 && stride == 1) {
+            EXPECT_TRUE(is_banded(first.algorithm));
+          }
+        }
 }
 
 // Blocks of backward weight begin at the same pixels of every tile, where there are few tiles; of many each block has

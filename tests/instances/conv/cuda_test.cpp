@@ -12,6 +12,7 @@
 
 #include "catalog/explain.hpp"
 #include "catalog/listing.hpp"
+#include "instances/conv/cuda_resources.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -28,12 +29,13 @@ ConvSignature& conv_of(KernelConfig& config) {
 
 /// The first instance of a pipeline, type and direction that the chip lists.
 KernelConfig listed_conv(Pipeline pipeline, DataType type = DataType::bf16,
-                         ConvDirection direction = ConvDirection::forward) {
+                         ConvDirection direction = ConvDirection::forward, bool banded = false) {
   KernelConfig found;
   enumerate_cuda_conv(conv_arch("sm_90a"), [&](const KernelConfig& config) {
     const auto& s = std::get<ConvSignature>(config.signature);
     found = config;
-    return config.algorithm.pipeline != pipeline || s.data_type != type || s.direction != direction;
+    return config.algorithm.pipeline != pipeline || s.data_type != type || s.direction != direction ||
+           is_banded(config.algorithm) != banded;
   });
   return found;
 }
@@ -148,6 +150,18 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("results_are_sixteens", grouped, [](S&, A& a) { a.wave[0] = 6; });
   expect("fields_belong_to_pipeline", grouped, [](S&, A& a) { a.split_k = true; });
   expect("registers_hold_sums", grouped, [](S&, A& a) { a.block_per_cu = 8; });
+  const KernelConfig banded = listed_conv(Pipeline::grouped, DataType::bf16, ConvDirection::forward, true),
+                     banded_weight =
+                         listed_conv(Pipeline::grouped, DataType::fp16, ConvDirection::backward_weight, true);
+  expect("groups_are_octets", banded, [](S& s, A&) { s.depthwise = false; });
+  expect("groups_are_octets", banded, [](S&, A& a) { a.tile[1] = 4; });
+  expect("results_are_sixteens", banded, [](S&, A& a) { a.wave[0] = 16; });
+  expect("results_are_sixteens", banded_weight, [](S&, A& a) { a.wave[0] = 4; });
+  expect("results_are_sixteens", banded, [](S&, A& a) { a.subtile[1] = 4; });
+  expect("bands_leave_results", banded, [](S& s, A&) { s.type_out = DataType::fp32; });
+  expect("bands_leave_results", banded, [](S& s, A&) { s.epilogue_ops = {EpilogueOp::add}; });
+  expect("fields_belong_to_pipeline", banded, [](S&, A& a) { a.stages = 2; });
+  expect("registers_hold_sums", banded_weight, [](S&, A& a) { a.block_per_cu = 4; });
   const KernelConfig halo = listed_conv(Pipeline::halo, DataType::bf16, ConvDirection::backward_weight);
   expect("filters_are_3x3", halo, [](S& s, A&) { s.spatial_dims = 3; });
   expect("filters_are_3x3", halo, [](S&, A& a) { a.tile[1] = 3; });

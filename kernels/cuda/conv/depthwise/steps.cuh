@@ -86,7 +86,7 @@ struct Shape {
 struct Step {
   int wanted;         // 0: the run is over
   int first, last;    // of the tile
-  int image, slice;   // slice: the pixels' depth coordinate
+  int image, slice;   // image: the first; slice: the pixels' depth coordinate
   int row, column;    // of the first pixel in shared memory, which may lie outside
   int row_hop, column_hop;
   int row_pace;
@@ -107,8 +107,9 @@ struct FilterPart {
 struct Run {
   int first_tile, steps;
 
-  static TS_DEVICE Run of(const TsCudaConvArgs& args, int number) {
-    i64 tiles = args.batch;
+  // Of tiles that have `together` images each.
+  static TS_DEVICE Run of(const TsCudaConvArgs& args, int number, int together = 1) {
+    i64 tiles = (args.batch + together - 1) / together;
     for (int d = 0; d < 3; ++d) tiles *= args.phases[d] * args.tiles[d];
     const int first = static_cast<int>(tiles * number / args.splits);
     return {first, (static_cast<int>(tiles * (number + 1) / args.splits) - first) * args.depth_steps};
@@ -123,7 +124,7 @@ TS_DEVICE int split_off(u32& number, int size) {
 }
 
 TS_DEVICE Step plan_step(const TsCudaConvArgs& args, const Shape& shape, const Run& run, const FilterPart& part,
-                         int number) {
+                         int number, int together = 1) {
   Step s = {};
   s.wanted = number < run.steps;
   if (!s.wanted) return s;
@@ -135,7 +136,7 @@ TS_DEVICE Step plan_step(const TsCudaConvArgs& args, const Shape& shape, const R
   column = split_off(rest, args.tiles[2]) * shape.columns();
   if (cfg::kColumnsFirst) row = split_off(rest, args.tiles[1]) * cfg::kRows;
   const int slice = split_off(rest, args.tiles[0]);
-  s.image = split_off(rest, static_cast<int>(args.batch));
+  s.image = together * split_off(rest, ceil_div(static_cast<int>(args.batch), together));
   AxisPhase p[3];
   for (int d = 2; d >= 0; --d) p[d] = phase_along(args, d, args.phases[d] > 1 ? split_off(rest, args.phases[d]) : 0);
   const int results[3] = {slice, row, column};

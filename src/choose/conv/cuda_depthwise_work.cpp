@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 
 #include "choose/rounding.hpp"
@@ -13,6 +14,13 @@ namespace {
 
 constexpr int kStepBytesOfDepthwise = 32 * 104;  // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
 constexpr std::int64_t kMostTiles = 1 << 30;     // a kernel counts runs and blocks in 32 bits
+
+/// Instructions that an SM issues in a cycle, of a warp and at most; cycles of a block beside its instructions, for a
+/// step and for a run.
+struct DepthwiseFit {
+  double of_warp, most, wait, begin;
+};
+constexpr DepthwiseFit kFitOfData{0.292, 2.46, 3160, 3840}, kFitOfWeight{0.412, 3.51, 2100, 460};
 
 }  // namespace
 
@@ -83,6 +91,7 @@ std::vector<CudaDepthwiseShape> cuda_depthwise_shapes(const KernelConfig& config
 CudaDepthwiseWork cuda_depthwise_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
   const CudaConvResources facts = cuda_conv_resources(config);
   const bool weight = p.direction == ConvDirection::backward_weight;
+  const DepthwiseFit& fit = weight ? kFitOfWeight : kFitOfData;
   CudaDepthwiseWork best;
   for (const CudaDepthwiseShape& shape : cuda_depthwise_shapes(config, p)) {
     CudaDepthwiseWork w{.shape = shape};
@@ -91,16 +100,23 @@ CudaDepthwiseWork cuda_depthwise_work(const KernelConfig& config, const CudaSpec
     const std::int64_t places = spec.reference.sms * resident;
     // A run of backward weight leaves a partial; of the others it loads its weights.
     w.runs = std::clamp<std::int64_t>(places / shape.units, 1, std::max<std::int64_t>(shape.tiles, 1));
-    const double filled = static_cast<double>(ceil_div(w.blocks(), places) * places) /
-                          static_cast<double>(std::max<std::int64_t>(w.blocks(), 1));
-    const double steps = static_cast<double>(shape.tiles * shape.units) * shape.depth_steps;
-    constexpr double kClock = 1.7e9, kIssued = 4 * 0.75;  // warps' instructions that an SM issues a cycle
-    const double compute =
-        steps * shape.instructions * facts.threads / 32 / kIssued / kClock / spec.reference.sms * filled;
-    const double cached = steps * static_cast<double>(shape.stage_bytes) / (0.9 * spec.reference.bytes_per_second);
+    // A place has blocks one after the other, each a run of steps. Few warps issue less than an SM could, and a block
+    // waits for each step's pixels, and for its first ones and its weights. Fitted to random layers, of which a half
+    // was kept for judging, on an H100 (docs/log/2026-11-cuda-conv.md).
+    constexpr double kClock = 1.7e9;
+    const double warps = static_cast<double>(resident * config.algorithm.wave[0]);
+    const double issued = std::min(fit.of_warp * warps, fit.most);
+    const double cycles = shape.instructions * warps / issued + fit.wait;
+    const auto rounds = static_cast<double>(ceil_div(w.blocks(), places));
+    const auto steps = static_cast<double>(ceil_div(shape.tiles, w.runs) * shape.depth_steps);
+    const double compute = rounds * (steps * cycles + fit.begin) / kClock;
+    const double cached = static_cast<double>(shape.tiles * shape.units * shape.depth_steps) *
+                          static_cast<double>(shape.stage_bytes) / (0.9 * spec.reference.bytes_per_second);
     const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
-    w.seconds = std::max({compute, cached, memory}) + 1e-6 * spec.reference.launch_us;
-    if (weight && w.runs > 1)  // runs are added up by a launch of its own
+    constexpr double kApart = 1.8;  // 1: one waits for the other; infinity: the longer hides the other
+    w.seconds = std::pow(std::pow(std::max(compute, cached), kApart) + std::pow(memory, kApart), 1 / kApart) +
+                1e-6 * spec.reference.launch_us;
+    if (w.runs > 1 && weight)  // runs are added up by a launch of its own
       w.seconds += 1.8e-6 + 1e-6 * spec.reference.launch_us + static_cast<double>(w.blocks() * shape.part_bytes) / 5e11;
     if (best.seconds == 0 || w.seconds < best.seconds) best = w;
   }

@@ -133,6 +133,12 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
     a.ping_pong = true;
     a.vector[2] = 1;
   });
+  expect("elements_leave_registers", listed_conv(Pipeline::warp_specialized, DataType::int8), [](S& s, A& a) {
+    s.epilogue_ops = {EpilogueOp::add};
+    a.tile[0] = 256;
+    a.tile[1] = 128;
+    a.vector[2] = 1;
+  });
   expect("parts_leave_registers", listed_conv(Pipeline::warp_specialized, DataType::int8), [](S&, A& a) {
     a.tile[0] = a.tile[1] = 128;
     a.split_k = true;

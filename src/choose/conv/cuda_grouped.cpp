@@ -111,8 +111,11 @@ CudaConvRuns banded_work(const KernelConfig& config, const CudaSpec& spec, const
   // (docs/log/2026-11-cuda-conv.md).
   constexpr double kClock = 1.7e9;
   const double taps = tile.taps;
-  const double cycles =
-      weight ? 2290 + 86 * taps : std::max(3380 + 382 * taps, (1160 + 192 * taps) * static_cast<double>(w.resident));
+  const bool small = tile.images > 1;
+  const double alone =
+      weight ? (small ? 700 + 430 * taps : 2290 + 86 * taps) : (small ? 1300 + 450 * taps : 3380 + 382 * taps);
+  const double shared = weight || small ? 0 : (1160 + 192 * taps) * static_cast<double>(w.resident);
+  const double cycles = std::max(alone, shared);
   const auto rounds = static_cast<double>(ceil_div(w.blocks(), spec.reference.sms * w.resident));
   const auto steps = static_cast<double>(ceil_div(w.tiles, w.runs));
   const double compute = rounds * (steps * cycles + (weight ? 1150 : 4800)) / kClock;

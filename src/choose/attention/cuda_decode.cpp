@@ -16,8 +16,9 @@ namespace {
 constexpr std::int64_t kMostPieces = 512;
 /// Blocks of keys of a piece whose start and end take little of its time.
 constexpr std::int64_t kLongEnough = 16;
-/// Of a piece of a batch-invariant call, at least. A latent row's partials are wide.
-constexpr std::int64_t kInvariantKeys = 256, kInvariantLatentKeys = 1024;
+/// Of a piece of a batch-invariant call, at least. Partials of many rows, or of latent ones, are wide.
+constexpr std::int64_t kInvariantKeys = 256, kInvariantKeysOfManyRows = 512, kInvariantLatentKeys = 1024;
+constexpr std::int64_t kManyRows = 32;
 /// Of threads, that a batch-invariant sequence is cut for: most SMs have one then, and a join takes one group in the
 /// usual case of eight key heads.
 constexpr std::int64_t kInvariantBlocks = 128;
@@ -159,7 +160,11 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
   if (shape.batch_invariant) {
     const std::int64_t of_one_query = ceil_div(group_of(shape), std::int64_t{facts.tile_rows});
     const std::int64_t blocks = std::max<std::int64_t>(1, shape.heads_kv * of_one_query);
-    const std::int64_t piece_tiles = (s.latent ? kInvariantLatentKeys : kInvariantKeys) / facts.tile_keys;
+    const bool many_rows = std::min<std::int64_t>(group_of(shape), facts.tile_rows) >= kManyRows;
+    const std::int64_t least_keys = s.latent    ? kInvariantLatentKeys
+                                    : many_rows ? kInvariantKeysOfManyRows
+                                                : kInvariantKeys;
+    const std::int64_t piece_tiles = least_keys / facts.tile_keys;
     const std::int64_t most = std::max<std::int64_t>(1, kInvariantBlocks / blocks);
     // As the kernel counts them.
     const std::int64_t pieces = std::clamp<std::int64_t>((tiles + piece_tiles / 2) / piece_tiles, 1, most);

@@ -37,15 +37,17 @@ void products_facts(const AttentionSignature& s, const Algorithm& a, CudaBackwar
   facts.sum_columns = 64 * columns_of_64(s.head_dim_qk);
   const long queries = a.tile[0], keys = a.tile[1];
   const long columns = columns_of_64(s.head_dim_qk) + columns_of_64(s.head_dim_v);
-  const long operands = keys * 128 * columns + a.stages * queries * 128 * columns + 2 * (2 * queries * 128);
+  const long of_item = keys * 128 * columns;
+  const long of_tiles = a.stages * queries * 128 * columns + 2 * (2 * queries * 128);
   const long of_dq = queries * facts.sum_columns * 4;
   constexpr long kSharedLimit = 232448, kSmall = 3072, kWords = 4096, kPlaceBytes = 24;
-  const int buffers = !s.deterministic                                                           ? 0
-                      : operands + 2 * of_dq + (s.dropout ? kWords : 0) + kSmall <= kSharedLimit ? 2
-                                                                                                 : 1;
+  const auto fits = [&](long bytes) { return bytes + of_tiles + kSmall <= kSharedLimit; };
+  const int buffers = !s.deterministic ? 0 : fits(of_item + 2 * of_dq + (s.dropout ? kWords : 0)) ? 2 : 1;
+  const int residents = a.tile[0] == 128 && !s.deterministic && fits(2 * of_item) ? 2 : 1;
   const int parts = buffers * kBackwardWarpgroups;
-  persistent_backward(s, 5 + 4 * a.stages + 2 * parts,
-                      operands + buffers * of_dq + a.stages * queries * 2 * 4 + parts * kPlaceBytes, 0, facts);
+  persistent_backward(
+      s, 2 + 3 * residents + 4 * a.stages + 2 * parts,
+      residents * of_item + of_tiles + buffers * of_dq + a.stages * queries * 2 * 4 + parts * kPlaceBytes, 0, facts);
 
   // A thread's share of 64 x queries of scores and of their gradients, of 64 x head dim of dk and dv, and of dq; and
   // addresses and counters.

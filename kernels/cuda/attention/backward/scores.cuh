@@ -113,13 +113,13 @@ struct Pairs {
     return !cfg::kDropout || (state.kept[i / 32] >> i % 32 & 1);
   }
 
-  // Scores become probabilities before dropout. `lse(j)` gives the base of registers 4j .. 4j + 3: with key rows of
-  // columns 8j and 8j + 1, else of the two rows. Hidden pairs get 0 where the tile is `masked`.
-  template <class Lse>
-  static TS_DEVICE void probabilities(const Call& call, const Window& window, const Place& place, bool masked,
-                                      const Lse& lse, Floats& s, PairState<N>& state) {
+  // Scores become probabilities before dropout, those of registers kBegin .. kEnd - 1. `lse(j)` gives the base of registers
+  // 4j .. 4j + 3: with key rows of columns 8j and 8j + 1, else of the two rows. Hidden pairs become anything.
+  template <int kBegin, int kEnd, class Lse>
+  static TS_DEVICE void some_probabilities(const Call& call, const Window& window, const Place& place, const Lse& lse,
+                                           Floats& s, PairState<N>& state) {
 #pragma unroll
-    for (int j = 0; j < N; j += 4) {
+    for (int j = kBegin; j < kEnd; j += 4) {
       const float2 base = lse(j / 4);
 #pragma unroll
       for (int i = j; i < j + 4; ++i) {
@@ -144,6 +144,12 @@ struct Pairs {
         }
       }
     }
+  }
+  // All of them; hidden pairs get 0 where the tile is `masked`.
+  template <class Lse>
+  static TS_DEVICE void probabilities(const Call& call, const Window& window, const Place& place, bool masked,
+                                      const Lse& lse, Floats& s, PairState<N>& state) {
+    some_probabilities<0, N>(call, window, place, lse, s, state);
     if (masked) hide(window, place, s);
   }
 

@@ -18,15 +18,21 @@ constexpr bool kTakesTurns = cfg::kDeterministic || kTileM == 128;
 // Whether something of each pair is kept beside its score. Then no registers are left for scores beside the tile before.
 constexpr bool kKeepsPairs = cfg::kSoftCap || cfg::kDropout || cfg::kBias || cfg::kDalibi;
 using TilePairs = Pairs<true, kPairs>;
+// Empty instructions between the products of scores where there are no turns, so that the other warpgroup's come between
+// them. Found by measuring; why it helps is a guess.
+constexpr int kPauses = kTakesTurns ? 0 : 20;
 // Whether a warpgroup passes tiles that see none of its keys, as beside a diagonal; a tile of 128 queries hardly has such.
 constexpr bool kPassesTiles = (cfg::kMaskRight || cfg::kMaskLeft) && kTileM == 64;
+// Scores that become probabilities before the products of do and v are waited for; the rest do behind it, beside the
+// gradients' arithmetic.
+constexpr int kEarlyPairs = kKeepsPairs ? kPairs : kPairs / 2;
 
 struct Consumer {
   const Shared& shared;
   const TsCudaAttentionBackwardArgs& args;
   const int warpgroup;
   RingPlace<cfg::kStages> stage;
-  RingPlace<1> resident;
+  RingPlace<kResidents> resident;
   RingPlace<2> ds_buffer;
   RingPlace<cfg::kDeterministic ? kDqBuffers : 1> dq_buffer;
 
@@ -56,6 +62,28 @@ struct Consumer {
     u32 address;
     TS_DEVICE float2 operator()(int j) const { return load_pair(address + 32 * j); }
   };
+  // The same, loaded at once; of 128 queries there are no registers for them.
+  struct LoadedColumns {
+    float2 of[kPairs / 4];
+    TS_DEVICE explicit LoadedColumns(const Columns& columns) {
+#pragma unroll
+      for (int j = 0; j < kPairs / 4; ++j) of[j] = columns(j);
+    }
+    TS_DEVICE float2 operator()(int j) const { return of[j]; }
+  };
+  TS_DEVICE static auto statistics(u32 address) {
+    const Columns columns = {address + 8 * (threadIdx.x & 3)};
+    if constexpr (kTileM == 64)
+      return LoadedColumns(columns);
+    else
+      return columns;
+  }
+
+  // Of warps that have not diverged the compiler makes a synchronisation an empty instruction.
+  TS_DEVICE static void pause() {
+#pragma unroll
+    for (int i = 0; i < kPauses; ++i) __syncwarp();
+  }
 
   TS_DEVICE bool leader() const { return threadIdx.x % 128 == 0; }
   // Rows from `begin` on become zeros: beyond a packed sequence's end lie its neighbour's, and 0 * NaN is NaN. Each
@@ -105,19 +133,21 @@ struct Consumer {
         end_zeros();
       }
     }
-    const u64 k_rows = descriptor_k_major(uniform(shared.keys() + warpgroup * 64 * 128));
+    const u64 k_rows = descriptor_k_major(uniform(shared.keys(resident.index) + warpgroup * 64 * 128));
     const u64 q_rows = descriptor_k_major(uniform(queries));
     pin(s);
     wgmma_fence();
 #pragma unroll
-    for (int i = 0; i < kStepsQk; ++i)
+    for (int i = 0; i < kStepsQk; ++i) {
+      if (i > 0) pause();
       Wgmma<kTileM, kElement>::ss(s, k_rows + i / 4 * (kKeys * 8) + i % 4 * 2, q_rows + i / 4 * (kTileM * 8) + i % 4 * 2,
                                   i > 0);
+    }
     wgmma_commit();
   }
   // dP^T = V dO^T.
   TS_DEVICE void begin_gradients(float (&dp)[kPairs]) const {
-    const u64 v_rows = descriptor_k_major(uniform(shared.values() + warpgroup * 64 * 128));
+    const u64 v_rows = descriptor_k_major(uniform(shared.values(resident.index) + warpgroup * 64 * 128));
     const u64 dout_rows = descriptor_k_major(uniform(shared.dout(stage.index)));
     mbarrier_wait(shared.dout_full(stage.index), stage.phase);
     pin(dp);
@@ -146,7 +176,8 @@ struct Consumer {
                                                    first_step / 4 * (kTileM * 128)));
     // A column of shared memory has 64 of the head dimension; half of it is 64 of its 128 bytes.
     constexpr int kShareBytes = kSharesRows ? 0 : kShareColumns == 64 ? kKeys * 128 : 64;
-    const u64 k_columns = descriptor_n_major(uniform(shared.keys() + warpgroup * kShareBytes + first_step * (16 * 128)), kKeys * 128);
+    const u32 keys = shared.keys(resident.index) + warpgroup * kShareBytes + first_step * (16 * 128);
+    const u64 k_columns = descriptor_n_major(uniform(keys), kKeys * 128);
     pin(dq);
     wgmma_fence();
 #pragma unroll
@@ -201,12 +232,12 @@ struct Consumer {
 
   // Heads of queries that are walked together, and where the warpgroup's share of the first one's dq goes.
   struct Heads {
-    int first, count;
+    int first, count, direction;
     float* dq;
     unsigned* turns;
   };
   TS_DEVICE Heads heads_from(const Item& t, int first, int count) const {
-    Heads h = {first, count,
+    Heads h = {first, count, t.direction(count),
                args.dq_sum + workspace_row(args, t.sequence, t.batch, first) * i64{kSumColumns} +
                    warpgroup * (kTileM * kSumColumns / 2),
                nullptr};
@@ -223,118 +254,98 @@ struct Consumer {
     if (heads.count > 1) call.enter(t.sequence, t.batch, heads.first + step.head);
   }
 
-  // A tile whose scores and products of do and v are known, or on their way.
+  // A tile whose scores and products of do and v are on their way, or known: then they are its probabilities and the
+  // gradients of its scores.
   struct Tile {
-    bool masked;
-    Place place;
-    PairState<kPairs> state;
     float s[kPairs], dp[kPairs];
+    PairState<kPairs> state;
   };
-  // Waits for both, and has the probabilities.
-  TS_DEVICE void end_scores(Call& call, const Item& t, int number, Tile& x) {
+  TS_DEVICE bool is_whole(const Item& t, int tile) const {
+    return t.window.is_whole(tile * kTileM, kTileM, t.key + warpgroup * 64, 64);
+  }
+  // Waits for both. Hidden pairs are anything until the end, where `masked` ones become zeros.
+  TS_DEVICE void end_scores(Call& call, const Item& t, int tile, bool masked, Tile& x) {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
-    const int key = t.key + warpgroup * 64;
-    x.place = {key + 16 * warp + (lane >> 2), number * kTileM + 2 * (lane & 3)};
-    x.masked = !t.window.is_whole(number * kTileM, kTileM, key, 64);
-    if constexpr (cfg::kDropout) TilePairs::draw(call, x.place, shared.words(threadIdx.x / 32 - 4), x.state);
+    const Place place = {t.key + warpgroup * 64 + 16 * warp + (lane >> 2), tile * kTileM + 2 * (lane & 3)};
+    if constexpr (cfg::kDropout) TilePairs::draw(call, place, shared.words(threadIdx.x / 32 - 4), x.state);
+    const auto lse = statistics(shared.lse(stage.index));
     wgmma_wait<1>();
     pin(x.s);
-    TilePairs::probabilities(call, t.window, x.place, x.masked, Columns{shared.lse(stage.index) + 8 * (lane & 3)}, x.s,
-                             x.state);
+    TilePairs::template some_probabilities<0, kEarlyPairs>(call, t.window, place, lse, x.s, x.state);
+    const auto delta = statistics(shared.delta(stage.index));
     wgmma_wait<0>();
     pin(x.dp);
+    TilePairs::template some_probabilities<kEarlyPairs, kPairs>(call, t.window, place, lse, x.s, x.state);
+    TilePairs::gradients(call, t.window, place, masked, delta, x.s, x.state, x.dp);
+    if (masked) TilePairs::hide(t.window, place, x.s);
+  }
+  // Both as operands, the gradients also in shared memory.
+  TS_DEVICE void pack_tile(const Tile& x, u32 (&p)[kPairs / 2], u32 (&ds)[kPairs / 2]) const {
+    TilePairs::pack_kept(x.s, x.state, p);
+    TilePairs::pack_all(x.dp, ds);
+    store_ds(ds);
   }
 
+  // Tiles of warpgroups that take turns. The next tile's scores are begun behind a tile's products, so that the tensor cores
+  // have work while dq leaves; and a warpgroup waits for the other's dS only when it has begun dV and dK.
   template <bool kBeginsNext>
   TS_DEVICE void walk_tile(Call& call, const Item& t, const Seen& seen, const Heads& heads, const Step& step, Tile& x,
                            float (&dk)[kWidthQk / 2], float (&dv)[kWidthV / 2]) {
-    const int tile = step.tile;
     Step next = step;
-    next.advance(heads.count);
-    const int lane = threadIdx.x & 31;
-    u32 p[kPairs / 2];
-    TilePairs::pack_kept(x.s, x.state, p);
-    TilePairs::gradients(call, t.window, x.place, x.masked, Columns{shared.delta(stage.index) + 8 * (lane & 3)}, x.s, x.state,
-                         x.dp);
-    u32 ds[kPairs / 2];
-    TilePairs::pack_all(x.dp, ds);
-    store_ds(ds);
+    next.advance(heads.count, heads.direction);
+    u32 p[kPairs / 2], ds[kPairs / 2];
+    pack_tile(x, p, ds);
     const u32 at = stage.index;
     const u64 dout_columns = descriptor_n_major(uniform(shared.dout(at)), kTileM * 128);
     const u64 q_columns = descriptor_n_major(uniform(shared.queries(at)), kTileM * 128);
     float dq[kShareRegisters];
-    if constexpr (kTakesTurns) {
-      fence_proxy_async();
-      arrive_by_warps(shared.ds_full(ds_buffer.index));
-      begin_turn();
-      add_product<kWidthV>(dv, p, dout_columns);
-      add_product<kWidthQk>(dk, ds, q_columns);
-      if constexpr (kKeepsPairs) {
-        wgmma_wait<1>();
-        pin(dv);
-      }
-      mbarrier_wait(shared.ds_full(ds_buffer.index), ds_buffer.phase);
-      begin_dq(dq, seen, tile);
-      ds_buffer.advance();
-      wgmma_wait<2>();
-      pin(dv);
-      if (leader()) mbarrier_arrive(shared.dout_empty(at));
-      stage.advance();
-      if constexpr (kBeginsNext) {
-        begin_scores(t, next.tile, x.s);
-        give_turn();
-        wgmma_wait<2>();
-        pin(dk);
-        if (leader()) mbarrier_arrive(shared.query_empty(at));
-        wgmma_wait<1>();
-        pin(dq);
-      } else {
-        wgmma_wait<0>();
-        pin(dk);
-        pin(dq);
-        if (leader()) mbarrier_arrive(shared.query_empty(at));
-        give_turn();
-      }
-    } else {
-      add_product<kWidthV>(dv, p, dout_columns);
-      fence_proxy_async();
-      named_barrier_sync(1, 128 * kWarpgroups);
-      begin_dq(dq, seen, tile);
-      ds_buffer.advance();
+    fence_proxy_async();
+    arrive_by_warps(shared.ds_full(ds_buffer.index));
+    begin_turn();
+    add_product<kWidthV>(dv, p, dout_columns);
+    add_product<kWidthQk>(dk, ds, q_columns);
+    if constexpr (kKeepsPairs) {
       wgmma_wait<1>();
       pin(dv);
-      if (leader()) mbarrier_arrive(shared.dout_empty(at));
-      add_product<kWidthQk>(dk, ds, q_columns);
-      wgmma_wait<1>();
-      pin(dq);
     }
-    send_dq(dq, destination(t, heads, step));
-    if constexpr (!kTakesTurns) {
-      wgmma_wait<0>();
+    mbarrier_wait(shared.ds_full(ds_buffer.index), ds_buffer.phase);
+    begin_dq(dq, seen, step.tile);
+    ds_buffer.advance();
+    wgmma_wait<2>();
+    pin(dv);
+    if (leader()) mbarrier_arrive(shared.dout_empty(at));
+    stage.advance();
+    if constexpr (kBeginsNext) {
+      begin_scores(t, next.tile, x.s);
+      give_turn();
+      wgmma_wait<2>();
       pin(dk);
       if (leader()) mbarrier_arrive(shared.query_empty(at));
-      stage.advance();
+      wgmma_wait<1>();
+      pin(dq);
+    } else {
+      wgmma_wait<0>();
+      pin(dk);
+      pin(dq);
+      if (leader()) mbarrier_arrive(shared.query_empty(at));
+      give_turn();
     }
+    send_dq(dq, destination(t, heads, step));
     if constexpr (kBeginsNext) {
       begin_gradients(x.dp);
       enter(call, t, heads, next);
-      end_scores(call, t, next.tile, x);
+      end_scores(call, t, next.tile, !is_whole(t, next.tile), x);
     }
   }
-
   // A tile that sees none of the warpgroup's keys: its share of dq is of the other's.
   TS_DEVICE void pass_tile(const Item& t, const Seen& seen, const Heads& heads, const Step& step) {
     const u32 at = stage.index;
     mbarrier_wait(shared.query_full(at), stage.phase);
     mbarrier_wait(shared.dout_full(at), stage.phase);
     float dq[kShareRegisters];
-    if constexpr (kTakesTurns) {
-      arrive_by_warps(shared.ds_full(ds_buffer.index));
-      begin_turn();
-      mbarrier_wait(shared.ds_full(ds_buffer.index), ds_buffer.phase);
-    } else {
-      named_barrier_sync(1, 128 * kWarpgroups);
-    }
+    arrive_by_warps(shared.ds_full(ds_buffer.index));
+    begin_turn();
+    mbarrier_wait(shared.ds_full(ds_buffer.index), ds_buffer.phase);
     if (leader()) {
       mbarrier_arrive(shared.dout_empty(at));
       mbarrier_arrive(shared.query_empty(at));
@@ -342,47 +353,128 @@ struct Consumer {
     stage.advance();
     begin_dq(dq, seen, step.tile);
     ds_buffer.advance();
-    if constexpr (kTakesTurns) give_turn();
+    give_turn();
     wgmma_wait<0>();
     pin(dq);
     send_dq(dq, destination(t, heads, step));
   }
-
-  // The tiles of heads. A tile's scores are begun behind the products of the tile before, so that the tensor cores have
-  // work while dq leaves; and a warpgroup waits for the other's dS only when it has begun dV and dK.
-  TS_DEVICE void walk_heads(Call& call, const Item& t, const Seen& seen, const Heads& heads, float (&dk)[kWidthQk / 2],
-                            float (&dv)[kWidthV / 2]) {
+  TS_DEVICE void walk_in_turns(Call& call, const Item& t, const Seen& seen, const Heads& heads, float (&dk)[kWidthQk / 2],
+                               float (&dv)[kWidthV / 2]) {
     Tile x;
-    Step step = {t.first_tile(), 0};
+    Step step = t.first_step(heads.count);
     int left = t.tile_count() * heads.count;
     if constexpr (kPassesTiles) {
-      for (; left > 0 && !seen.of(warpgroup).has(step.tile); --left, step.advance(heads.count))
+      for (; left > 0 && !seen.of(warpgroup).has(step.tile); --left, step.advance(heads.count, heads.direction))
         pass_tile(t, seen, heads, step);
     }
     int own = left;
     if constexpr (kPassesTiles) {
       const Range& r = seen.of(warpgroup);
-      own = imax(0, imin(left, (kTileStep > 0 ? r.end - step.tile : step.tile + 1 - r.begin) * heads.count));
+      own = imax(0, imin(left, (heads.direction > 0 ? r.end - step.tile : step.tile + 1 - r.begin) * heads.count));
     }
     left -= own;
-    if constexpr (kKeepsPairs || !kTakesTurns) {
-      for (; own > 0; --own, step.advance(heads.count)) {
+    if constexpr (kKeepsPairs) {
+      for (; own > 0; --own, step.advance(heads.count, heads.direction)) {
         begin_scores(t, step.tile, x.s);
         begin_gradients(x.dp);
         enter(call, t, heads, step);
-        end_scores(call, t, step.tile, x);
+        end_scores(call, t, step.tile, !is_whole(t, step.tile), x);
         walk_tile<false>(call, t, seen, heads, step, x, dk, dv);
       }
     } else if (!kPassesTiles || own > 0) {
       begin_scores(t, step.tile, x.s);
       begin_gradients(x.dp);
-      end_scores(call, t, step.tile, x);
-      for (; own > 1; --own, step.advance(heads.count)) walk_tile<true>(call, t, seen, heads, step, x, dk, dv);
+      end_scores(call, t, step.tile, !is_whole(t, step.tile), x);
+      for (; own > 1; --own, step.advance(heads.count, heads.direction)) walk_tile<true>(call, t, seen, heads, step, x, dk, dv);
       walk_tile<false>(call, t, seen, heads, step, x, dk, dv);
-      step.advance(heads.count);
+      step.advance(heads.count, heads.direction);
     }
     if constexpr (kPassesTiles) {
-      for (; left > 0; --left, step.advance(heads.count)) pass_tile(t, seen, heads, step);
+      for (; left > 0; --left, step.advance(heads.count, heads.direction)) pass_tile(t, seen, heads, step);
+    }
+  }
+
+  // Tiles of warpgroups that meet at each one's dS. A tile that is whole for the block is so for both, as one that a limit cuts
+  // is: they meet in the same place of the code.
+  TS_DEVICE void walk_whole_tile(Call& call, const Item& t, const Heads& heads, const Step& step, float (&dk)[kWidthQk / 2],
+                                 float (&dv)[kWidthV / 2]) {
+    const u32 at = stage.index;
+    Tile x;
+    u32 p[kPairs / 2], ds[kPairs / 2];
+    begin_scores(t, step.tile, x.s);
+    begin_gradients(x.dp);
+    enter(call, t, heads, step);
+    end_scores(call, t, step.tile, false, x);
+    pack_tile(x, p, ds);
+    add_product<kWidthV>(dv, p, descriptor_n_major(uniform(shared.dout(at)), kTileM * 128));
+    meet();
+    float dq[kShareRegisters];
+    begin_dq<8>(dq, 0);
+    wgmma_wait<1>();
+    pin(dv);
+    if (leader()) mbarrier_arrive(shared.dout_empty(at));
+    add_product<kWidthQk>(dk, ds, descriptor_n_major(uniform(shared.queries(at)), kTileM * 128));
+    wgmma_wait<1>();
+    pin(dq);
+    send_dq(dq, destination(t, heads, step));
+    wgmma_wait<0>();
+    pin(dk);
+    if (leader()) mbarrier_arrive(shared.query_empty(at));
+  }
+  // One that may see none of the warpgroup's keys: its share of dq is then of the other's.
+  TS_DEVICE void walk_cut_tile(Call& call, const Item& t, const Seen& seen, const Heads& heads, const Step& step,
+                               float (&dk)[kWidthQk / 2], float (&dv)[kWidthV / 2]) {
+    const u32 at = stage.index;
+    if (!kPassesTiles || seen.of(warpgroup).has(step.tile)) {
+      Tile x;
+      u32 p[kPairs / 2], ds[kPairs / 2];
+      begin_scores(t, step.tile, x.s);
+      begin_gradients(x.dp);
+      enter(call, t, heads, step);
+      end_scores(call, t, step.tile, true, x);
+      pack_tile(x, p, ds);
+      add_product<kWidthV>(dv, p, descriptor_n_major(uniform(shared.dout(at)), kTileM * 128));
+      add_product<kWidthQk>(dk, ds, descriptor_n_major(uniform(shared.queries(at)), kTileM * 128));
+      wgmma_wait<0>();
+      pin(dv);
+      pin(dk);
+    } else {
+      mbarrier_wait(shared.query_full(at), stage.phase);
+      mbarrier_wait(shared.dout_full(at), stage.phase);
+    }
+    meet();
+    if (leader()) {
+      mbarrier_arrive(shared.dout_empty(at));
+      mbarrier_arrive(shared.query_empty(at));
+    }
+    float dq[kShareRegisters];
+    begin_dq(dq, seen, step.tile);
+    wgmma_wait<0>();
+    pin(dq);
+    send_dq(dq, destination(t, heads, step));
+  }
+  // Both warpgroups' dS is in shared memory.
+  TS_DEVICE void meet() const {
+    fence_proxy_async();
+    named_barrier_sync(1, 128 * kWarpgroups);
+  }
+
+  // The tiles of heads.
+  TS_DEVICE void walk_heads(Call& call, const Item& t, const Seen& seen, const Heads& heads, float (&dk)[kWidthQk / 2],
+                            float (&dv)[kWidthV / 2]) {
+    if constexpr (kTakesTurns) {
+      walk_in_turns(call, t, seen, heads, dk, dv);
+    } else {
+      Step step = t.first_step(heads.count);
+      for (int left = t.tile_count() * heads.count; left > 0; --left, step.advance(heads.count, heads.direction)) {
+        if (t.window.is_whole(step.tile * kTileM, kTileM, t.key, kKeys)) {
+          walk_whole_tile(call, t, heads, step, dk, dv);
+        } else {
+          walk_cut_tile(call, t, seen, heads, step, dk, dv);
+        }
+        stage.advance();
+        ds_buffer.advance();
+      }
     }
   }
 
@@ -428,13 +520,12 @@ struct Consumer {
 #pragma unroll
       for (int i = 0; i < kWidthV / 2; ++i) dv[i] = 0.0f;
       if (t.tiles.begin < t.tiles.end) {
-        mbarrier_wait(shared.keys_full(), resident.phase);
-        mbarrier_wait(shared.values_full(), resident.phase);
-        resident.advance();
+        mbarrier_wait(shared.keys_full(resident.index), resident.phase);
+        mbarrier_wait(shared.values_full(resident.index), resident.phase);
         if constexpr (cfg::kGroupMode) {
           const int rows = t.sequence.length_k - t.key;
           if (rows < kKeys) {
-            zero_rows(shared.keys(), kColumnsQk, kKeys, rows);
+            zero_rows(shared.keys(resident.index), kColumnsQk, kKeys, rows);
             end_zeros();
           }
         }
@@ -446,7 +537,8 @@ struct Consumer {
           walk_heads(call, t, seen, heads_from(t, first, count), dk, dv);
           if constexpr (cfg::kDalibi) store_of_slope(call, t);
         }
-        if (leader()) mbarrier_arrive(shared.keys_empty());
+        if (leader()) mbarrier_arrive(shared.keys_empty(resident.index));
+        resident.advance();
       } else if constexpr (cfg::kDalibi) {
         for (int h = 0; h < group; ++h) {
           call.head = t.head * group + h;

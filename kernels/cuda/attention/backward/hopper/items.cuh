@@ -9,9 +9,10 @@
 // items that were drawn before its own. Blocks go key by key over the section's heads, masked or not: when the next block
 // of a head is drawn, the one before is tiles ahead.
 //
-// With ordered additions, and of tiles of 64 behind a causal mask, blocks walk their tiles from the last, which every block
-// sees, to the first: blocks that begin together are at the same tile, however many they see, and L2 holds it for all of them.
-// A tile of grouped heads is then that of every head of the group before the next tile comes, for the same reason.
+// Ordered blocks, and those of long or grouped heads in tiles of 64 behind a causal mask, walk their tiles from the last, which
+// every block sees, to the first: blocks that begin together are at the same tile, however many they see, and L2 holds it for
+// all of them. A tile of grouped heads is that of every head of the group before the next tile comes, for the same reason.
+// Blocks of short heads begin at their first tiles, where they do not add to the same one.
 #pragma once
 
 #include "../window.cuh"
@@ -22,21 +23,21 @@ namespace ts {
 // Whether a tile is walked for every head of the group before the next tile comes. The gradient of slopes is summed head by
 // head; and where warpgroups take turns, finding the next step between two turns costs more than L2 gives back.
 constexpr bool kWalksHeads = !cfg::kDalibi && (cfg::kDeterministic || kTileM == 64);
-constexpr int kTileStep = cfg::kDeterministic || (cfg::kMaskRight && kTileM == 64) ? -1 : 1;  // from a tile to the next
 
 // Heads of a group that are walked together.
 TS_DEVICE int heads_at_once(int group) {
   return kWalksHeads ? group : 1;
 }
+constexpr int kShortHead = 2048;  // queries
 
 // A tile of one of the heads that are walked together.
 struct Step {
   int tile, head;
 
-  TS_DEVICE void advance(int heads) {
+  TS_DEVICE void advance(int heads, int direction) {
     if (++head < heads) return;
     head = 0;
-    tile += kTileStep;
+    tile += direction;
   }
 };
 
@@ -53,7 +54,13 @@ struct Item {
     return static_cast<unsigned>(key / kKeys - window.key_tiles<kKeys>(tile * kTileM, kTileM).begin);
   }
   TS_DEVICE int tile_count() const { return imax(0, tiles.end - tiles.begin); }
-  TS_DEVICE int first_tile() const { return kTileStep > 0 ? tiles.begin : tiles.end - 1; }
+  // From a tile to the next where so many heads are walked together.
+  TS_DEVICE int direction(int heads) const {
+    const bool backwards =
+        cfg::kDeterministic || (cfg::kMaskRight && kWalksHeads && (heads > 1 || sequence.length_q > kShortHead));
+    return backwards ? -1 : 1;
+  }
+  TS_DEVICE Step first_step(int heads) const { return {direction(heads) > 0 ? tiles.begin : tiles.end - 1, 0}; }
 
   // False when the block lies beyond its sequence's end.
   TS_DEVICE bool find(const TsCudaAttentionBackwardArgs& args, int index) {

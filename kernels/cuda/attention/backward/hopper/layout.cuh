@@ -2,7 +2,7 @@
 //
 // Shared memory, every operand in columns of 128 bytes (64 elements), swizzled:
 // clang-format off
-//   keys     [column][128 rows][128 bytes]       values the same
+//   keys     [item][column][128 rows][128 bytes]       values the same
 //   queries  [stage][column][kTileM rows][128 bytes]       dout the same
 //   ds       [buffer][column of 64 keys][kTileM rows][128 bytes]
 //   lse, delta [stage][kTileM floats]
@@ -46,9 +46,17 @@ constexpr int kDqBuffers = !cfg::kDeterministic ? 0
                                ? 2
                                : 1;
 
+// Items whose keys and values have room. With two, the next one's come while the last tiles of the one before are walked;
+// of tiles of 64 queries that costs more than it gives.
+constexpr int kResidents =
+    kTileM == 128 && !cfg::kDeterministic &&
+            2 * (kKeyBytes + kValueBytes) + cfg::kStages * (kQueryBytes + kDoutBytes) + 2 * kDsBytes + kSmall <= kSharedLimit
+        ? 2
+        : 1;
+
 constexpr int kKeyOffset = 0;
-constexpr int kValueOffset = kKeyOffset + kKeyBytes;
-constexpr int kQueryOffset = kValueOffset + kValueBytes;
+constexpr int kValueOffset = kKeyOffset + kResidents * kKeyBytes;
+constexpr int kQueryOffset = kValueOffset + kResidents * kValueBytes;
 constexpr int kDoutOffset = kQueryOffset + cfg::kStages * kQueryBytes;
 constexpr int kDsOffset = kDoutOffset + cfg::kStages * kDoutBytes;
 constexpr int kDqOffset = kDsOffset + 2 * kDsBytes;
@@ -59,7 +67,7 @@ constexpr int kBarrierOffset = kWordOffset + (cfg::kDropout ? 8 * 512 : 0);
 constexpr int kItemSlots = 2;
 constexpr int kPlaceBytes = 24;  // where a part of dq goes
 constexpr int kParts = kDqBuffers * kWarpgroups;
-constexpr int kBarriers = 5 + 4 * cfg::kStages + 2 * kItemSlots + 2 * kParts;
+constexpr int kBarriers = 2 + 3 * kResidents + 4 * cfg::kStages + 2 * kItemSlots + 2 * kParts;
 constexpr int kPlaceOffset = kBarrierOffset + kBarriers * 8;
 constexpr int kItemOffset = kPlaceOffset + kParts * kPlaceBytes;
 constexpr int kSharedBytes = round_up(kItemOffset + kItemSlots * 4, 16);
@@ -78,8 +86,8 @@ static_assert(kSharedBytes <= kSharedLimit, "shared memory of sm_90: 227 KB a bl
 struct Shared {
   u32 base;
 
-  TS_DEVICE u32 keys() const { return base + kKeyOffset; }
-  TS_DEVICE u32 values() const { return base + kValueOffset; }
+  TS_DEVICE u32 keys(u32 resident) const { return base + kKeyOffset + resident * kKeyBytes; }
+  TS_DEVICE u32 values(u32 resident) const { return base + kValueOffset + resident * kValueBytes; }
   TS_DEVICE u32 queries(u32 stage) const { return base + kQueryOffset + stage * kQueryBytes; }
   TS_DEVICE u32 dout(u32 stage) const { return base + kDoutOffset + stage * kDoutBytes; }
   TS_DEVICE u32 ds(u32 buffer) const { return base + kDsOffset + buffer * kDsBytes; }
@@ -89,25 +97,27 @@ struct Shared {
   TS_DEVICE u32 place(u32 part) const { return base + kPlaceOffset + part * kPlaceBytes; }
   TS_DEVICE u32 words(int warp) const { return base + kWordOffset + warp * 512; }
   TS_DEVICE u32 barrier(u32 i) const { return base + kBarrierOffset + i * 8; }
-  TS_DEVICE u32 keys_full() const { return barrier(0); }
-  TS_DEVICE u32 values_full() const { return barrier(1); }
-  TS_DEVICE u32 keys_empty() const { return barrier(2); }  // and values
-  TS_DEVICE u32 query_full(u32 stage) const { return barrier(3 + stage); }
-  TS_DEVICE u32 query_empty(u32 stage) const { return barrier(3 + cfg::kStages + stage); }
-  TS_DEVICE u32 dout_full(u32 stage) const { return barrier(3 + 2 * cfg::kStages + stage); }
-  TS_DEVICE u32 dout_empty(u32 stage) const { return barrier(3 + 3 * cfg::kStages + stage); }
-  TS_DEVICE u32 item_full(u32 slot) const { return barrier(3 + 4 * cfg::kStages + slot); }
-  TS_DEVICE u32 item_empty(u32 slot) const { return barrier(3 + 4 * cfg::kStages + kItemSlots + slot); }
-  TS_DEVICE u32 ds_full(u32 buffer) const { return barrier(3 + 4 * cfg::kStages + 2 * kItemSlots + buffer); }
+  TS_DEVICE u32 query_full(u32 stage) const { return barrier(stage); }
+  TS_DEVICE u32 query_empty(u32 stage) const { return barrier(cfg::kStages + stage); }
+  TS_DEVICE u32 dout_full(u32 stage) const { return barrier(2 * cfg::kStages + stage); }
+  TS_DEVICE u32 dout_empty(u32 stage) const { return barrier(3 * cfg::kStages + stage); }
+  TS_DEVICE u32 item_full(u32 slot) const { return barrier(4 * cfg::kStages + slot); }
+  TS_DEVICE u32 item_empty(u32 slot) const { return barrier(4 * cfg::kStages + kItemSlots + slot); }
+  TS_DEVICE u32 ds_full(u32 buffer) const { return barrier(4 * cfg::kStages + 2 * kItemSlots + buffer); }
   // Of a part of dq: a buffer's share of a warpgroup, number buffer * kWarpgroups + warpgroup.
-  TS_DEVICE u32 dq_full(u32 part) const { return barrier(5 + 4 * cfg::kStages + 2 * kItemSlots + part); }
-  TS_DEVICE u32 dq_empty(u32 part) const { return barrier(5 + 4 * cfg::kStages + 2 * kItemSlots + kParts + part); }
+  TS_DEVICE u32 dq_full(u32 part) const { return barrier(2 + 4 * cfg::kStages + 2 * kItemSlots + part); }
+  TS_DEVICE u32 dq_empty(u32 part) const { return barrier(2 + 4 * cfg::kStages + 2 * kItemSlots + kParts + part); }
+  TS_DEVICE u32 keys_full(u32 resident) const { return barrier(kBarriers - 3 * kResidents + resident); }
+  TS_DEVICE u32 values_full(u32 resident) const { return barrier(kBarriers - 2 * kResidents + resident); }
+  TS_DEVICE u32 keys_empty(u32 resident) const { return barrier(kBarriers - kResidents + resident); }  // and values
   TS_DEVICE u32 item(u32 slot) const { return base + kItemOffset + slot * 4; }
 
   TS_DEVICE void init_barriers() const {
-    mbarrier_init(keys_full(), 1);
-    mbarrier_init(values_full(), 1);
-    mbarrier_init(keys_empty(), kWarpgroups);
+    for (int i = 0; i < kResidents; ++i) {
+      mbarrier_init(keys_full(i), 1);
+      mbarrier_init(values_full(i), 1);
+      mbarrier_init(keys_empty(i), kWarpgroups);
+    }
     for (int s = 0; s < cfg::kStages; ++s) {
       mbarrier_init(query_full(s), 1);
       mbarrier_init(query_empty(s), kWarpgroups);

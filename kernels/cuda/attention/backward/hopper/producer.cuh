@@ -12,7 +12,7 @@ struct Producer {
   const TsCudaBackwardMaps& maps;
   const TsCudaAttentionBackwardArgs& args;
   RingPlace<cfg::kStages> stage;
-  RingPlace<1> resident;
+  RingPlace<kResidents> resident;
 
   TS_DEVICE void load_rows(u32 to, const void* map, u32 barrier, int columns, int rows, int row, int head, int batch) {
     for (int c = 0; c < columns; ++c) tma_load_4d(to + c * rows * 128, map, barrier, 64 * c, row, head, batch);
@@ -40,19 +40,20 @@ struct Producer {
     const int heads = heads_at_once(group);
     bool first = true;
     for (int first_head = t.head * group; first_head < (t.head + 1) * group; first_head += heads) {
-      Step step = {t.first_tile(), 0};
-      for (int left = t.tile_count() * heads; left > 0; --left, step.advance(heads)) {
+      const int direction = t.direction(heads);
+      Step step = t.first_step(heads);
+      for (int left = t.tile_count() * heads; left > 0; --left, step.advance(heads, direction)) {
+        const u32 keys_full = shared.keys_full(resident.index), values_full = shared.values_full(resident.index);
         if (first) {
-          mbarrier_wait(shared.keys_empty(), resident.phase ^ 1);
-          mbarrier_expect(shared.keys_full(), kKeyBytes);
-          load_rows(shared.keys(), &maps.k, shared.keys_full(), kColumnsQk, kKeys, t.key + t.sequence.offset_k, t.head,
-                    batch);
+          mbarrier_wait(shared.keys_empty(resident.index), resident.phase ^ 1);
+          mbarrier_expect(keys_full, kKeyBytes);
+          load_rows(shared.keys(resident.index), &maps.k, keys_full, kColumnsQk, kKeys, t.key + t.sequence.offset_k, t.head, batch);
         }
         load_queries(t, step.tile, first_head + step.head);
         if (first) {
-          mbarrier_expect(shared.values_full(), kValueBytes);
-          load_rows(shared.values(), &maps.v, shared.values_full(), kColumnsV, kKeys, t.key + t.sequence.offset_k,
-                    t.head, batch);
+          mbarrier_expect(values_full, kValueBytes);
+          load_rows(shared.values(resident.index), &maps.v, values_full, kColumnsV, kKeys, t.key + t.sequence.offset_k, t.head,
+                    batch);
           resident.advance();
           first = false;
         }

@@ -13,6 +13,8 @@
 // every block sees, to the first: blocks that begin together are at the same tile, however many they see, and L2 holds it for
 // all of them. A tile of grouped heads is that of every head of the group before the next tile comes, for the same reason.
 // Blocks of short heads begin at their first tiles, where they do not add to the same one.
+// Later items of grouped heads begin at their first tiles, too: one that sees a tile less begins about a tile later, so they
+// meet the others there.
 #pragma once
 
 #include "../window.cuh"
@@ -47,7 +49,8 @@ struct Item {
   int batch;
   Sequence sequence;
   Window window;
-  Range tiles;  // of queries; may be empty
+  Range tiles;    // of queries; may be empty
+  bool is_first;  // of the items that a block walks
 
   // How many blocks add to a tile of dq before this one.
   TS_DEVICE unsigned turn(int tile) const {
@@ -57,7 +60,7 @@ struct Item {
   // From a tile to the next where so many heads are walked together.
   TS_DEVICE int direction(int heads) const {
     const bool backwards =
-        cfg::kDeterministic || (cfg::kMaskRight && kWalksHeads && (heads > 1 || sequence.length_q > kShortHead));
+        cfg::kDeterministic || (cfg::kMaskRight && kWalksHeads && (heads > 1 ? is_first : sequence.length_q > kShortHead));
     return backwards ? -1 : 1;
   }
   TS_DEVICE Step first_step(int heads) const { return {direction(heads) > 0 ? tiles.begin : tiles.end - 1, 0}; }
@@ -74,6 +77,7 @@ struct Item {
     const bool by_block = cfg::kMaskRight || cfg::kMaskLeft || cfg::kDeterministic;
     const int block = by_block ? rest / width : rest % args.row_tiles;
     const int batch_head = first_head + (by_block ? rest % width : rest / args.row_tiles);
+    is_first = index < static_cast<int>(gridDim.x);
     batch = batch_head / heads;
     head = batch_head - batch * heads;
     key = block * kKeys;

@@ -1,6 +1,7 @@
 #include "choose/gemm/cuda_work.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "choose/gemm/cuda_model.hpp"
@@ -11,6 +12,15 @@ namespace tilesmith {
 namespace {
 
 constexpr std::int64_t kMostSplits = 16;  // of a tile that is in no row of the table
+
+/// A round of tiles reads the least of A and B where it is as high as it is wide; all bands are of about one height.
+int band_of(const Algorithm& a, const CudaGemmShape& shape, std::int64_t clusters_at_a_time) {
+  const int height = std::max(a.tile[0] * a.cluster[0], 1), width = std::max(a.tile[1] * a.cluster[1], 1);
+  const std::int64_t rows = std::max<std::int64_t>(ceil_div(shape.m, std::int64_t{height}), 1);
+  const double square = std::sqrt(static_cast<double>(clusters_at_a_time) * width / height);
+  const auto bands = std::max<std::int64_t>(std::llround(static_cast<double>(rows) / square), 1);
+  return static_cast<int>(ceil_div(rows, bands));
+}
 
 }  // namespace
 
@@ -80,7 +90,7 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmTile* row,
   const std::int64_t cluster = std::int64_t{a.cluster[0]} * a.cluster[1];
   const std::int64_t tiles = std::max(cuda_gemm_tiles(config, shape), cluster);
   const std::int64_t at_a_time = std::max<std::int64_t>(cuda_gemm_places(facts, spec) / cluster, 1);
-  CudaGemmWork work;
+  CudaGemmWork work{.band = band_of(a, shape, at_a_time)};
   if (a.stream_k) {
     const std::int64_t each = tiles / cluster, steps = std::max<std::int64_t>(cuda_gemm_steps(shape, facts.stage_k), 1);
     const std::int64_t clusters =

@@ -26,6 +26,7 @@ struct CudaGemmWork {
   std::int64_t items = 0;     ///< tiles, or parts of tiles: at most so many blocks have something to do
   std::int64_t blocks = 0;    ///< of the grid
   int splits = 1;             ///< parts of each tile
+  int band = 1;               ///< rows of tiles, or of clusters of them, that are walked side by side
   std::int64_t places = 0;    ///< for parts of tiles, where those are shared; with split_k_atomic for their sums
   std::int64_t counters = 0;  ///< 32-bit words beside them
   bool b_first = false;       ///< of a step, B is asked for before A

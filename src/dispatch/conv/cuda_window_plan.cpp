@@ -234,6 +234,8 @@ Status CudaWindowPlan::run(const ConvArguments& a, const RunOptions& options) co
   const GemmArguments results = gemm_arguments(p, a);
   TsCudaGemmArgs arguments = cuda_gemm_arguments(product_, results);
   arguments.splits = splits_;
+  // Tiles walked side by side, so that the panels they share stay in the L2 cache. Measured on an H200.
+  arguments.band = product_.m * product_.n <= std::int64_t{4096} * 14336 ? 16 : 8;
   for (std::size_t i = 0; i < product_.epilogue.size(); ++i)
     if (reads_vector(product_.epilogue[i])) arguments.epilogue[i].batch_stride = product_.n;  // by group
   return steps_.run(options.stream, [&](std::size_t, const auto& send) -> Status {

@@ -37,11 +37,6 @@ std::size_t layout_end(std::int64_t counters) {
   return CudaSplitMemory::Size{.counters = static_cast<std::size_t>(counters)}.counter_bytes();
 }
 
-/// Tiles walked side by side, so that the panels they share stay in the L2 cache. Measured on an H200.
-int band_of(const GemmProblem& p) {
-  return p.m * p.n <= std::int64_t{4096} * 14336 ? 16 : 8;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanInfo info, const KernelConfig& config,
@@ -90,6 +85,7 @@ Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanI
   launch.cluster = {unsigned{algorithm.cluster[0]} * algorithm.cluster[1] * algorithm.cluster_k, 1, 1};
   launch.overlaps_previous = facts.tensor_maps;  // these kernels themselves wait for the kernel before them
   made->splits_ = work.splits;
+  made->band_ = work.band;
   made->b_first_ = work.b_first;
   made->next_at_end_ = work.late_launch_dependents;
   made->split_size_ = split_size;
@@ -184,7 +180,6 @@ TsCudaGemmArgs cuda_gemm_arguments(const GemmProblem& p, const GemmArguments& a)
   out.batch = static_cast<int>(p.batch);
   out.groups = p.grouping == GemmGrouping::none ? 0 : out.batch;
   out.group_ends = a.group_ends;
-  out.band = band_of(p);
   return out;
 }
 
@@ -197,6 +192,7 @@ TsCudaGemmArgs CudaGemmPlan::kernel_arguments(const GemmArguments& a) const {
   out.late_launch_dependents = next_at_end_;
   out.edges = has_edges();
   out.splits = splits_;
+  out.band = band_;
   return out;
 }
 

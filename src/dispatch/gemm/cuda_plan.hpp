@@ -71,7 +71,7 @@ class CudaGemmPlan final : public GemmPlan {
   CudaSplitMemory* split_memory_;
   CudaSplitMemory::Size split_size_;
   std::size_t sums_at_ = 0;  ///< words from the counters to sums that partials are added to; 0: partials are kept apart
-  int splits_ = 1;
+  int splits_ = 1, band_ = 1;
   bool b_first_ = false;
   bool next_at_end_ = false;
 };

@@ -189,6 +189,8 @@ int epilogue_registers(const GemmSignature& g, const CudaGemmResources& facts) {
   return 2 * words;
 }
 
+constexpr int kManySums = 136;
+
 /// ptxas compiles for the registers that a block is launched with, although a warpgroup that multiplies has more later.
 /// A wgmma takes 26 beside its sums (C7602 of ptxas 13.0 says so of 208 columns and three warpgroups). The end of a
 /// transposed tile has all sums beside what the epilogue loaded ahead, and spills where fewer than these are left.
@@ -197,7 +199,17 @@ bool fits_launch(const Subject& s, const CudaGemmResources& facts) {
   if (!is_warp_specialized(s)) return true;
   if (!a.transpose_c) return s.tile_n() / 2 + 26 <= facts.launch_registers;
   const bool walks_far = a.stream_k && a.wave[0] == 3;
+  if (facts.accumulators > kManySums) return !walks_far;  // without an epilogue: fits_many_sums
   return !walks_far && facts.accumulators + 28 + epilogue_registers(s.signature(), facts) <= facts.launch_registers;
+}
+
+/// Beside more than 136 sums an epilogue, results of 32 bits or rows that lie otherwise spill: of 26 kernels by 256 x
+/// 160, 256 x 176 and their transposed forms 10 did (4 to 212 bytes, ptxas 13.0).
+bool fits_many_sums(const Subject& s, const CudaGemmResources& facts) {
+  const GemmSignature& g = s.signature();
+  return !is_warp_specialized(s) || facts.accumulators <= kManySums ||
+         (g.epilogue_ops.empty() && facts.result_bytes == 2 && is_along_k(g) && !g.mm_plus_mm &&
+          g.grouping == GemmGrouping::none && !has_block_scales(g));
 }
 
 /// Registers beside the sums: operands, addresses, counters, and what the epilogue has loaded ahead.
@@ -406,11 +418,13 @@ constexpr Rule<Subject> kRules[] = {
                           s.spec.threads_per_block, s.spec.threads_per_sm);
      }},
     {"registers_hold_sums",
-     "the sums and the other values that a thread keeps fit its registers, of a transposed tile those at launch; "
-     "stream-K of transposed tiles takes one or two warpgroups",
+     "the sums and the other values that a thread keeps fit its registers, of a transposed tile those at launch; more "
+     "than 136 sums go with 16-bit results without an epilogue, of operands along k; stream-K of transposed tiles "
+     "takes one or two warpgroups",
      [](const Subject& s) {
        const CudaGemmResources& facts = s.facts();
-       return facts.accumulators + other_registers(s) <= facts.consumer_registers && fits_launch(s, facts);
+       return facts.accumulators + other_registers(s) <= facts.consumer_registers && fits_launch(s, facts) &&
+              fits_many_sums(s, facts);
      },
      [](const Subject& s) {
        const CudaGemmResources& facts = s.facts();

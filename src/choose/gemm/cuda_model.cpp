@@ -38,7 +38,9 @@ double expected_rounds(const KernelConfig& config, const CudaGemmResources& fact
 }
 
 /// What a block adds for the parts of a tile that it leaves or reads.
-double join_seconds(const CudaSpec& spec, const CudaGemmResources& facts, int parts) {
+double join_seconds(const KernelConfig& config, const CudaSpec& spec, const CudaGemmResources& facts, int parts) {
+  if (config.algorithm.pipeline == Pipeline::mma_sm80 && spec.gemm.portable_part_us > 0)
+    return 1e-6 * (spec.gemm.portable_join_us + parts * spec.gemm.portable_part_us);
   return 1e-6 * spec.gemm.join_us + parts * static_cast<double>(facts.part_bytes) / spec.gemm.join_bytes_per_second;
 }
 
@@ -106,6 +108,23 @@ double own_columns_seconds(const KernelConfig& config, const CudaGemmResources& 
   return bytes * facts.blocks_per_sm * (in_pairs ? 2 : kAlone) / spec.gemm.pair_bytes_per_second;
 }
 
+/// By a share of the chip's peak: the stages that a tile walks over, and two for its start and end.
+double seconds_by_share(const KernelConfig& config, const CudaGemmResources& facts, const CudaGemmTile* row,
+                        const CudaSpec& spec, const CudaGemmShape& shape, int parts, double steps) {
+  const Algorithm& a = config.algorithm;
+  const DataType type = std::get<GemmSignature>(config.signature).a;
+  double efficiency = row == nullptr || row->efficiency == 0 ? spec.gemm.efficiency_without_row : row->efficiency;
+  if (row != nullptr && type == DataType::fp32 && row->fp32_efficiency > 0) efficiency = row->fp32_efficiency;
+  const double rate = spec.reference.tflops_of(type) * 1e12 / spec.reference.sms * efficiency / facts.blocks_per_sm;
+  double seconds = 2.0 * a.tile[0] * a.tile[1] * (steps + 2) * facts.stage_k / rate;
+  if (a.pipeline != Pipeline::mma_sm80) return seconds;
+  if (facts.blocks_per_sm > 1 && cuda_gemm_tiles(config, shape) * parts <= spec.reference.sms)
+    seconds *= spec.gemm.portable_alone;
+  if (!facts.aligned && facts.element_bytes < 4)
+    seconds += 1e-9 * spec.gemm.portable_load_ns * steps * facts.stage_k * (a.tile[0] + a.tile[1]) / facts.threads;
+  return seconds;
+}
+
 constexpr double kHiddenNearlyWhole = 8;
 
 /// Time that two things take which overlap in part, the less the smaller `power` is.
@@ -153,16 +172,12 @@ double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmResource
     const double step = step_microseconds(config, facts, *row, spec, shape, parts);
     seconds = 1e-6 * (real_steps * step + row->end_us);
   } else {
-    const double efficiency =
-        row == nullptr || row->efficiency == 0 ? spec.gemm.efficiency_without_row : row->efficiency;
-    const double rate = chip.tflops_of(g.a) * 1e12 / chip.sms * efficiency / facts.blocks_per_sm;
-    // The stages it walks over, and two for its start and end.
-    seconds = 2.0 * a.tile[0] * a.tile[1] * (real_steps + 2) * facts.stage_k / rate;
+    seconds = seconds_by_share(config, facts, row, spec, shape, parts, real_steps);
   }
   seconds = std::max(seconds, own_columns_seconds(config, facts, spec, shape, parts));
   if (a.cluster_k > 1) seconds += cluster_join_seconds(spec, facts, a.cluster_k);
   // Added as they come, a part is left and the sum of all read, whatever their number.
-  return splits > 1 ? seconds + join_seconds(spec, facts, a.split_k_atomic ? 2 : splits) : seconds;
+  return splits > 1 ? seconds + join_seconds(config, spec, facts, a.split_k_atomic ? 2 : splits) : seconds;
 }
 
 double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
@@ -178,7 +193,7 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, co
   // Stream-K leaves one part of a tile in memory, reads another and its own.
   const double seconds = config.algorithm.stream_k
                              ? real(work.items) / real(std::max<std::int64_t>(work.blocks, 1)) * item +
-                                   (cuda_gemm_shares(config, work) ? join_seconds(spec, facts, 3) : 0)
+                                   (cuda_gemm_shares(config, work) ? join_seconds(config, spec, facts, 3) : 0)
                              : rounds * item;
   const double memory = memory_seconds(bytes_of(config, facts, shape), spec);
   // Groups of few rows: large tiles multiply mostly what the groups do not have, which memory's time hides only in

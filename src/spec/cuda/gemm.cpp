@@ -27,7 +27,7 @@ Result<CudaGemmCondition> read_condition(const JsonReader& reader) {
 Result<CudaGemmTile> read_tile(const JsonReader& reader) {
   TS_TRY(reader.only({"tile", "wave", "stages", "tma_boxes", "blocks_per_sm", "cluster", "cluster_k", "splits",
                       "ping_pong", "split_k_atomic", "stream_k", "transpose_c", "groups", "step_us", "end_us",
-                      "efficiency", "first_for"}));
+                      "efficiency", "fp32_efficiency", "first_for"}));
   CudaGemmTile tile;
   TS_ASSIGN(const std::vector<int> sizes, reader.at("tile").integers(1, 4096));
   if (sizes.size() != 2) return reader.at("tile").refuse("[rows, columns]");
@@ -78,6 +78,9 @@ Result<CudaGemmTile> read_tile(const JsonReader& reader) {
   TS_TRY(figure("end_us", tile.end_us));
   TS_TRY(figure("efficiency", tile.efficiency));
   if (tile.efficiency > 1) return reader.at("efficiency").refuse("a share of the peak, at most 1");
+  TS_TRY(figure("fp32_efficiency", tile.fp32_efficiency));
+  if (tile.fp32_efficiency > 1 || (tile.fp32_efficiency > 0 && tile.efficiency == 0))
+    return reader.at("fp32_efficiency").refuse("a share of the peak, at most 1, beside efficiency");
   if ((tile.step_us > 0) != (tile.end_us > 0) || (tile.step_us > 0 && tile.efficiency > 0))
     return reader.refuse("step_us with end_us, or an efficiency, or neither");
   if (reader.has("first_for")) {
@@ -146,8 +149,8 @@ Result<std::vector<CudaGemmPipeline>> read_cuda_pipelines(const JsonReader& read
 
 Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
   TS_TRY(reader.only({"join", "cluster_join", "efficiency_without_row", "int8_ping_pong", "row_ns", "straddle_ns",
-                      "pair_bytes_per_second", "stream", "b_first_m", "late_launch_dependents", "transpose_us",
-                      "scale_us", "list_gflop", "epilogues", "pipelines"}));
+                      "pair_bytes_per_second", "stream", "portable", "b_first_m", "late_launch_dependents",
+                      "transpose_us", "scale_us", "list_gflop", "epilogues", "pipelines"}));
   CudaGemmSpec spec;
   const auto figure = [](const JsonReader& from, double& into) -> Status {
     TS_ASSIGN(into, from.number());
@@ -194,6 +197,16 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
     TS_TRY(stream.only({"box_ns", "end_us"}));
     TS_TRY(figure(stream.at("box_ns"), spec.stream_box_ns));
     TS_TRY(figure(stream.at("end_us"), spec.stream_end_us));
+  }
+  if (reader.has("portable")) {
+    const JsonReader portable = reader.at("portable");
+    TS_TRY(portable.only({"alone", "join_us", "part_us", "load_ns"}));
+    TS_ASSIGN(spec.portable_alone, portable.at("alone").number());
+    if (!(spec.portable_alone > 0) || spec.portable_alone > 1)
+      return portable.at("alone").refuse("a share above 0, at most 1");
+    TS_TRY(figure(portable.at("join_us"), spec.portable_join_us));
+    TS_TRY(figure(portable.at("part_us"), spec.portable_part_us));
+    TS_TRY(figure(portable.at("load_ns"), spec.portable_load_ns));
   }
   if (reader.has("b_first_m")) TS_TRY(figure(reader.at("b_first_m"), spec.b_first_m));
   if (reader.has("late_launch_dependents")) {

@@ -39,6 +39,7 @@ struct CudaGemmTile {
   double step_us = 0;                          ///< microseconds for a stage of k; 0 where memory alone decides
   double end_us = 0;                           ///< and for the end of a tile
   double efficiency = 0;                       ///< instead of the two: share of the dense peak that a full chip reaches
+  double fp32_efficiency = 0;                  ///< the same of fp32 by three products in tf32; 0: as efficiency
   std::optional<CudaGemmCondition> first_for;  ///< absent: it is ranked by its time
 };
 
@@ -84,6 +85,10 @@ struct CudaGemmSpec {
   /// They let the next kernel start when blocks end where so many rows of tiles at most, but two, share columns of B,
   /// and tiles have so many steps of k at least. Measured: docs/cuda_gemm.md, "When the next kernel starts". 0: never.
   double next_at_end_rows = 0, next_at_end_steps = 0;
+  /// Of mma_sm80: the share of a step's time that a block takes which has its SM to itself, where tiles are meant for
+  /// several; what a block adds for parts of a tile, and for each that it reads; nanoseconds of a load of a thread that
+  /// brings one element of 8 or 16 bits, where rows are not aligned.
+  double portable_alone = 1, portable_join_us = 0, portable_part_us = 0, portable_load_ns = 0;
   double transpose_us = 0;  ///< microseconds a stage takes longer for each 128 rows of operands that are transposed
   double scale_us = 0;      ///< and for block scales, which wait for its products, where a block has its SM alone
   /// A product of more work has a launch of its own in a list: single products have faster kernels than lists. On an

@@ -198,7 +198,7 @@ TEST(CudaGemmRank, TheTileTableChooses) {
   EXPECT_EQ(first(bf16(), {320, 4096, 4096}), "warpspec 64x160 s7");
   EXPECT_EQ(first(bf16(), {512, 4096, 4096}), "warpspec 128x128 s6 pp");
   EXPECT_EQ(first(bf16(), {512, 14336, 4096}), "warpspec 128x224 s4");
-  EXPECT_EQ(first(bf16(), {8192, 14336, 4096}), "warpspec 192x192 s3");
+  EXPECT_EQ(first(bf16(), {8192, 14336, 4096}), "warpspec 256x160 s4");
 }
 
 TEST(CudaGemmRank, RowsThatStraddleSectorsTakeClusters) {
@@ -390,6 +390,32 @@ TEST(CudaGemmRank, TheNextKernelWaitsForTilesThatShareColumns) {
   EXPECT_FALSE(work({1024, 4096, 4096}).b_first);
   config.algorithm.pipeline = Pipeline::mma_sm80;
   EXPECT_FALSE(work({512, 4096, 4096}).late_launch_dependents || work({512, 4096, 4096}).b_first) << "no part of it";
+}
+
+TEST(CudaGemmRank, ARoundOfTilesIsAboutAsHighAsItIsWide) {
+  KernelConfig config = hopper_config();  // 128 x 256
+  const CudaSpec& spec = arch("sm_90a");
+  const auto band = [&](std::int64_t m) { return cuda_gemm_work(config, spec, {m, 8192, 4096}).band; };
+  EXPECT_EQ(band(128 * 64), 16);
+  EXPECT_EQ(band(128 * 33), 17) << "two bands, not two and a row of tiles";
+  EXPECT_EQ(band(128 * 5), 5);
+  EXPECT_EQ(band(0), 1);
+  config.algorithm.cluster = {2, 1};
+  EXPECT_EQ(band(128 * 64), 8) << "rows of clusters";
+  config.algorithm.cluster = {1, 1};
+  config.algorithm.tile = {256, 128, 64};
+  EXPECT_EQ(band(128 * 64), 8);
+}
+
+TEST(CudaGemmRank, NarrowLoadsAndSmallTilesOfFp32HaveTheirTimes) {
+  const auto seconds = [](const GemmSignature& signature, const CudaGemmShape& shape) {
+    return ranked_cuda_gemm(arch("sm_90a"), signature, shape).front().predicted_seconds;
+  };
+  CudaGemmShape odd{787, 431, 1361};
+  odd.unaligned = true;
+  EXPECT_GT(seconds(bf16(), odd), 2 * seconds(bf16(), {787, 431, 1361 - 1}));
+  // Measured on an H100: 59.6 us by 16 x 128, 81.0 by 64 x 64.
+  EXPECT_EQ(first(signature_of(DataType::fp32, DataType::fp32), {24, 32768, 512}).substr(0, 15), "mma_sm80 16x128");
 }
 
 TEST(CudaGemmRank, TilesComeInWholeClusters) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <memory>
 
 #include "choose/conv/cpu.hpp"
 #include "dispatch/conv_problems.hpp"
@@ -101,6 +102,44 @@ TEST(Conv, TheDirectionsAreAdjointExactly) {
   EXPECT_EQ(products[1], products[0]);
   EXPECT_EQ(products[2], products[0]);
   EXPECT_NE(products[0], 0);
+}
+
+// Weights that would not stay in the caches are written past them, a line of memory at a time; those that do not begin
+// with a line are not.
+TEST(Conv, LargeWeightsAreWrittenWhole) {
+  constexpr std::int64_t kPixels = 9, kChannels = 512;
+  ConvProblem p = whole_conv();
+  p.direction = ConvDirection::backward_weight;
+  p.batch = p.groups = 1;
+  p.c = p.k = kChannels;
+  p.in_h = p.in_w = 3;
+  p.filter_h = p.filter_w = p.stride_h = p.stride_w = p.dilation_h = p.dilation_w = 1;
+  p.pad_h = p.pad_w = p.pad_high_h = p.pad_high_w = 0;
+  const std::vector<float> x = whole_numbers({1, 3, 3, kChannels}, 1).to_floats();
+  const std::vector<float> y = whole_numbers({1, 3, 3, kChannels}, 2).to_floats();
+  Dispatcher dispatcher({.threads = 1});
+  const auto plan = dispatcher.plan(p);
+  ASSERT_TRUE(plan) << plan.error().text();
+  constexpr std::int64_t kLine = 16;
+  for (const std::int64_t shift : {std::int64_t{0}, std::int64_t{3}}) {
+    std::vector<float> memory(kChannels * kChannels + 2 * kLine, -1);
+    void* aligned = memory.data();
+    std::size_t space = memory.size() * sizeof(float);
+    float* const out = static_cast<float*>(std::align(64, sizeof(float), aligned, space)) + shift;
+    ConvArguments arguments = dense_arguments(p, ConvLayout::channels_last);
+    arguments.x = x.data();
+    arguments.y = y.data();
+    arguments.out = out;
+    ASSERT_TRUE((*plan)->run(arguments));
+    for (std::int64_t k = 0; k < kChannels; ++k)
+      for (std::int64_t c = 0; c < kChannels; ++c) {
+        double sum = 0;
+        for (std::int64_t i = 0; i < kPixels; ++i)
+          sum += static_cast<double>(y[static_cast<std::size_t>(i * kChannels + k)]) *
+                 static_cast<double>(x[static_cast<std::size_t>(i * kChannels + c)]);
+        ASSERT_EQ(static_cast<double>(out[k * kChannels + c]), sum) << "weight " << k << ", " << c;
+      }
+  }
 }
 
 // A filter with a single one shifts the image by its tap: nothing tells a swapped coordinate or sign apart better.

@@ -70,14 +70,19 @@ inline void finish_line(const TsConvArgs& args, const TsConvStrides& strides, lo
       const TsConvStrides s = line_strides(operand.strides);
       read_stepped(args.out_type, operand.data, place_of(s, pixel, channel), s.channel, count, y);
     };
+    // A vector by channel: where it lies, if it lies as whole vectors of floats.
+    const auto read_vector = [&](TsGemmElement type) -> const float* {
+      const long long first = pixel.group * channels + channel;
+      if (type == TS_FP32 && count % kLanes == 0) return static_cast<const float*>(operand.data) + first;
+      read_line(type, operand.data, first, count, y);
+      return y;
+    };
     switch (args.operations[i]) {
       case TS_BIAS:
-        read_line(args.bias_type, operand.data, pixel.group * channels + channel, count, y);
-        change_line(x, y, count, plus);
+        change_line(x, read_vector(args.bias_type), count, plus);
         break;
       case TS_SCALE_N:
-        read_line(TS_FP32, operand.data, pixel.group * channels + channel, count, y);
-        change_line(x, y, count, times);
+        change_line(x, read_vector(TS_FP32), count, times);
         break;
       case TS_ADD:
         read_tensor();

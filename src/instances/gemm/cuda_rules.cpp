@@ -212,6 +212,17 @@ bool fits_many_sums(const Subject& s, const CudaGemmResources& facts) {
           g.grouping == GemmGrouping::none && !has_block_scales(g));
 }
 
+/// Parts that are joined beside a tensor of int32 spilled 16 to 68 bytes by tiles of 64 x 128 in clusters and of 192 x
+/// 192 (ptxas 13.0); without parts or the tensor, and by the tiles beside these, they did not.
+bool fits_joined_integers(const Subject& s) {
+  const Algorithm& a = s.algorithm();
+  const GemmSignature& g = s.signature();
+  if (!is_warp_specialized(s) || !a.split_k || g.aux != DataType::int32) return true;
+  if (std::ranges::none_of(g.epilogue_ops, reads_tensor)) return true;
+  const bool in_cluster = a.cluster[0] * a.cluster[1] > 1;
+  return !(in_cluster && a.wave[0] == 1 && s.tile_n() >= 128) && !(a.wave[0] == 3 && s.tile_n() >= 192);
+}
+
 /// Registers beside the sums: operands, addresses, counters, and what the epilogue has loaded ahead.
 int other_registers(const Subject& s) {
   if (is_warp_specialized(s)) return 40;
@@ -420,11 +431,12 @@ constexpr Rule<Subject> kRules[] = {
     {"registers_hold_sums",
      "the sums and the other values that a thread keeps fit its registers, of a transposed tile those at launch; more "
      "than 136 sums go with 16-bit results without an epilogue, of operands along k; stream-K of transposed tiles "
-     "takes one or two warpgroups",
+     "takes one or two warpgroups; parts of 128 columns and more in clusters of single warpgroups, and of 192 by three "
+     "warpgroups, are joined beside no int32",
      [](const Subject& s) {
        const CudaGemmResources& facts = s.facts();
        return facts.accumulators + other_registers(s) <= facts.consumer_registers && fits_launch(s, facts) &&
-              fits_many_sums(s, facts);
+              fits_many_sums(s, facts) && fits_joined_integers(s);
      },
      [](const Subject& s) {
        const CudaGemmResources& facts = s.facts();

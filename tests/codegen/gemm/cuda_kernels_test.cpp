@@ -242,7 +242,8 @@ std::vector<KernelConfig> of_copied_tensors() {
   return configs;
 }
 
-/// Parts of three warpgroups' tiles, which have the fewest registers for adding them up; clusters.
+/// Parts of three warpgroups' tiles, which have the fewest registers for adding them up, as far as the rules have them;
+/// clusters.
 std::vector<KernelConfig> of_tight_tiles() {
   GemmSignature integers = signature_of(DataType::int8, DataType::int32, {EpilogueOp::add});
   integers.aux = DataType::int32;
@@ -250,7 +251,7 @@ std::vector<KernelConfig> of_tight_tiles() {
   for (KernelConfig config : configs_of("sm_90a", integers)) {
     Algorithm& a = config.algorithm;
     if (a.pipeline != Pipeline::warp_specialized || a.vector[2] == 2) continue;
-    if (a.wave[0] == 3) a.split_k = true;
+    if (a.wave[0] == 3) a.split_k = a.tile[1] < 192;
     if (a.wave[0] == 3 || a.cluster[0] > 1) configs.push_back(config);
   }
   return configs;

@@ -292,6 +292,16 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(hopper, "shared_memory_fits", [](S&, A& a) { a.stages = 5; });
   check(portable, "shared_memory_fits", [](S&, A& a) { a.stages = 5; });
   check(hopper, "registers_hold_sums", [](S&, A& a) { a.tile = {256, 208, 64}, a.stages = 2; });
+  const auto joined = [](S& s, A& a) {
+    s = signature_of(DataType::int8, DataType::int32);
+    s.epilogue_ops = {EpilogueOp::add};
+    s.aux = DataType::int32;
+    a.stages = 3, a.split_k = true, a.vector = {16, 16, 4};
+  };
+  check(hopper, "registers_hold_sums", [&](S& s, A& a) { joined(s, a), a.tile = {192, 192, 128}, a.wave = {3}; });
+  check(hopper, "registers_hold_sums", [&](S& s, A& a) {
+    joined(s, a), a.tile = {64, 128, 128}, a.wave = {1}, a.cluster = {2, 1};
+  });
   check(portable, "registers_hold_sums", [](S&, A& a) { a.wave = {2, 1}; });
   check(portable, "registers_hold_sums", [](S& s, A& a) {
     s.a = s.b = DataType::fp8;

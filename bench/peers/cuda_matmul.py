@@ -101,10 +101,9 @@ def main():
                 line += f"  cuBLAS {2e-9 * m * n * k / times['cuBLAS']:7.1f} = {ratios[-1]:.3f}"
             print(line, tilesmith.last_plan().kernel, flush=True)
             rows.append(dict(type=kind, m=m, n=n, k=k, milliseconds=times, kernel=tilesmith.last_plan().kernel))
+            if options.json:  # a run that is cut off leaves what it has
+                Path(options.json).write_text(json.dumps(rows, indent=1))
         print(f"{kind}: geometric mean {timing.geometric_mean(ratios):.3f} x cuBLAS, smallest {min(ratios):.3f}, {len(ratios)} shapes")
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(rows, file, indent=1)
 
 
 if __name__ == "__main__":

@@ -106,6 +106,8 @@ template <class Number>
 void store_all(ElementType type, std::span<const Number> source, void* target) {
   visit(type, [&](auto codec) {
     using Codec = decltype(codec);
+    if constexpr (std::is_same_v<Number, float> && requires { Codec::kFormat; })
+      return encode_floats(Codec::kFormat, source.data(), target, source.size());
     auto* bytes = static_cast<std::byte*>(target);
     for (std::size_t i = 0; i < source.size(); ++i) {
       const typename Codec::Stored stored = Codec::store(static_cast<double>(source[i]));

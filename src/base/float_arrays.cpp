@@ -63,12 +63,57 @@ template <class Number>
     decode_array<std::uint16_t>(format, bytes, target, count);
 }
 
+/// encode_float's results for kLanes floats, without a branch.
+template <class Code>
+[[gnu::always_inline]] inline void encode_lanes(FloatFormat format, const float* source, std::byte* codes) {
+  using Words = Lanes<std::uint32_t>;
+  Words bits;
+  std::memcpy(&bits, source, sizeof bits);
+  const Words magnitude = bits & 0x7fffffffu;
+  const int lost = 23 - format.mantissa_bits;
+  const std::uint32_t rebias = static_cast<std::uint32_t>(127 - format.bias()) << format.mantissa_bits;
+  Words code = ((magnitude + ((1u << (lost - 1)) - 1) + (magnitude >> lost & 1)) >> lost) - rebias;
+  if (format.exponent_bits != 8) {
+    // Among floats that are as far apart as the format's subnormals, an addition rounds to one of these.
+    const std::uint32_t far = static_cast<std::uint32_t>(127 + 24 - format.bias() - format.mantissa_bits) << 23;
+    const Words small =
+        reinterpret_cast<Words>(reinterpret_cast<Lanes<float>>(magnitude) + std::bit_cast<float>(far)) - far;
+    const auto is_small = reinterpret_cast<Words>(magnitude < static_cast<std::uint32_t>(128 - format.bias()) << 23);
+    code = (is_small & small) | (~is_small & code);
+  }
+  const std::uint32_t beyond = format.saturates ? format.largest() : format.infinity();
+  const auto is_beyond = reinterpret_cast<Words>(code > format.largest());
+  const auto is_nan = reinterpret_cast<Words>(magnitude > 0x7f800000u);
+  code = (is_beyond & beyond) | (~is_beyond & code);
+  code = (is_nan & format.quiet_nan()) | (~is_nan & code);
+  code |= bits >> 31 << (format.exponent_bits + format.mantissa_bits);
+  const auto stored = __builtin_convertvector(code, Lanes<Code>);
+  std::memcpy(codes, &stored, sizeof stored);
+}
+
+template <class Code>
+[[gnu::always_inline]] inline void encode_array(FloatFormat format, const float* source, std::byte* codes,
+                                                std::size_t count) {
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) encode_lanes<Code>(format, source + i, codes + i * sizeof(Code));
+  for (; i < count; ++i) {
+    const auto code = static_cast<Code>(encode_float(format, static_cast<double>(source[i])));
+    std::memcpy(codes + i * sizeof code, &code, sizeof code);
+  }
+}
+
 // Clones have internal linkage: what chooses among others would be exported.
 TS_CLONES void decode_to_floats(const FloatFormat& format, const void* codes, float* target, std::size_t count) {
   decode_any(format, codes, target, count);
 }
 TS_CLONES void decode_to_doubles(const FloatFormat& format, const void* codes, double* target, std::size_t count) {
   decode_any(format, codes, target, count);
+}
+TS_CLONES void encode_from_floats(const FloatFormat& format, const float* source, void* codes, std::size_t count) {
+  if (1 + format.exponent_bits + format.mantissa_bits <= 8)
+    encode_array<std::uint8_t>(format, source, static_cast<std::byte*>(codes), count);
+  else
+    encode_array<std::uint16_t>(format, source, static_cast<std::byte*>(codes), count);
 }
 
 }  // namespace
@@ -78,6 +123,9 @@ void decode_floats(const FloatFormat& format, const void* codes, float* target, 
 }
 void decode_floats(const FloatFormat& format, const void* codes, double* target, std::size_t count) {
   decode_to_doubles(format, codes, target, count);
+}
+void encode_floats(const FloatFormat& format, const float* source, void* codes, std::size_t count) {
+  encode_from_floats(format, source, codes, count);
 }
 
 }  // namespace tilesmith

@@ -1,5 +1,5 @@
-// Arrays of the small floating-point formats, decoded several elements at a time: references read every element of
-// their inputs many times.
+// Arrays of the small floating-point formats, several elements at a time: references read every element of their inputs
+// many times, and naive computations round what they store.
 #pragma once
 
 #include <cstddef>
@@ -12,5 +12,8 @@ namespace tilesmith {
 /// two, by the format's bits, and need no alignment.
 void decode_floats(const FloatFormat& format, const void* codes, float* target, std::size_t count);
 void decode_floats(const FloatFormat& format, const void* codes, double* target, std::size_t count);
+
+/// The codes of `count` numbers, as encode_float gives them. They need no alignment.
+void encode_floats(const FloatFormat& format, const float* source, void* codes, std::size_t count);
 
 }  // namespace tilesmith

@@ -52,27 +52,28 @@ class Trial {
   /// before any kernel ran on the case. `inputs` may be trusted to stay as they are.
   [[nodiscard]] Result<VerifiedRun> run_verified(const Plan& plan, const Reference& reference,
                                                  InputCheck inputs = InputCheck::compared) {
+    VerifiedRun done{.verdict = {}, .outputs = HostOutputs(case_->outputs())};
+    TS_ASSIGN(done.verdict, verify(plan, reference, inputs, &done.outputs));
+    return done;
+  }
+  /// The same; what was judged is given where it is asked for.
+  [[nodiscard]] Result<Verdict> verify(const Plan& plan, const Reference& reference,
+                                       InputCheck inputs = InputCheck::compared, HostOutputs* judged = nullptr) {
     const std::vector<OutputSpec> outputs = case_->guarded_outputs(device_->kind());
     if (inputs == InputCheck::compared) TS_TRY(device_->keep_inputs());
-    VerifiedRun done{.verdict = {}, .outputs = HostOutputs(case_->outputs())};
     const auto run_on = [&](std::span<GuardedBuffer> buffers) -> Status {
       std::vector<OutputMemory> memory;
       for (std::size_t i = 0; i < outputs.size(); ++i)
         memory.push_back({.spec = &outputs[i], .storage = buffers[i].storage(), .offset = buffers[i].offset()});
       TS_TRY(device_->run(memory, plan.workspace_bytes(), binder(plan)));
-      for (std::size_t i = 0; i < outputs.size(); ++i)
-        copy_written(outputs[i], buffers[i].data(), done.outputs.specs()[i], done.outputs.memory(i).data());
+      if (judged != nullptr)
+        for (std::size_t i = 0; i < outputs.size(); ++i)
+          copy_written(outputs[i], buffers[i].data(), judged->specs()[i], judged->memory(i).data());
       return {};
     };
-    TS_ASSIGN(done.verdict, verify_guarded(outputs, reference, run_on));
-    if (inputs == InputCheck::compared) TS_TRY(judge_inputs(done.verdict));
-    return done;
-  }
-
-  [[nodiscard]] Result<Verdict> verify(const Plan& plan, const Reference& reference,
-                                       InputCheck inputs = InputCheck::compared) {
-    TS_ASSIGN(VerifiedRun done, run_verified(plan, reference, inputs));
-    return std::move(done.verdict);
+    TS_ASSIGN(Verdict verdict, verify_guarded(outputs, reference, run_on));
+    if (inputs == InputCheck::compared) TS_TRY(judge_inputs(verdict));
+    return verdict;
   }
 
   [[nodiscard]] Result<TrialTiming> time(const Plan& plan, const MeasureOptions& options) {

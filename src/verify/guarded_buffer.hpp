@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/aligned_buffer.hpp"
 #include "verify/output.hpp"
 
 namespace tilesmith {
@@ -21,13 +22,13 @@ class GuardedBuffer {
   GuardedBuffer& operator=(GuardedBuffer&&) noexcept = default;
 
   /// The first element of the tensor.
-  [[nodiscard]] std::byte* data() { return storage_.data() + start_; }
+  [[nodiscard]] std::byte* data() { return storage_.data() + kRedZone; }
   /// From the tensor's first element to its last.
-  [[nodiscard]] std::span<const std::byte> tensor() const { return {storage_.data() + start_, size_}; }
-  [[nodiscard]] TensorView view() const { return {storage_.data() + start_, type_, strides_}; }
+  [[nodiscard]] std::span<const std::byte> tensor() const { return {storage_.data() + kRedZone, size_}; }
+  [[nodiscard]] TensorView view() const { return {storage_.data() + kRedZone, type_, strides_}; }
   /// Everything, red zones included: to copy to a device and back. The tensor begins at `offset()`.
-  [[nodiscard]] std::span<std::byte> storage() { return storage_; }
-  [[nodiscard]] std::size_t offset() const { return start_; }
+  [[nodiscard]] std::span<std::byte> storage() { return {storage_.data(), size_ + 2 * kRedZone}; }
+  [[nodiscard]] std::size_t offset() const { return kRedZone; }
 
   /// Rounds `values`, dense in the order batch, head, row, column, into the tensor.
   void fill(std::span<const float> values);
@@ -37,15 +38,24 @@ class GuardedBuffer {
   [[nodiscard]] std::optional<std::string> damage(const RowFilter& wanted = {}) const;
 
  private:
+  /// Longer than the widest overrun seen in practice, one tile row of 256 fp64, and a multiple of the storage's
+  /// alignment.
+  static constexpr std::size_t kRedZone = 4096;
+
+  /// Elements of the tensor that lie side by side.
+  struct Run {
+    std::int64_t begin, end;
+  };
   template <class Visit>
   void for_each_row(Visit visit) const;
+  /// Those of the wanted rows, as they lie one after another.
+  [[nodiscard]] std::vector<Run> runs(const RowFilter& wanted) const;
 
   ElementType type_;
   TensorExtents extents_;
   TensorStrides strides_;
-  std::size_t start_ = 0;  ///< bytes of storage before the tensor
-  std::size_t size_ = 0;   ///< bytes from its first element to its last
-  std::vector<std::byte> storage_;
+  std::size_t size_ = 0;  ///< bytes from the tensor's first element to its last
+  AlignedBuffer storage_;
 };
 
 }  // namespace tilesmith

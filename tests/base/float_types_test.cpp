@@ -185,5 +185,29 @@ TEST(FloatTypes, ArraysAreDecodedAsElementsAre) {
   }
 }
 
+TEST(FloatTypes, ArraysAreEncodedAsElementsAre) {
+  // Every sign, exponent and upper mantissa, with what decides a rounding below them.
+  std::vector<float> values;
+  for (std::uint32_t top = 0; top < 0x10000; ++top)
+    for (const std::uint32_t low : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu})
+      values.push_back(std::bit_cast<float>(top << 16 | low));
+  for (std::uint32_t bits = 0x33000000u; bits < 0x48000000u; bits += 0x1fff)  // the range of the narrow formats
+    values.push_back(std::bit_cast<float>(bits));
+  for (const FloatFormat& format : {kBf16, kFp16, kFp8E4m3, kFp8E5m2}) {
+    const std::size_t size = format.exponent_bits + format.mantissa_bits < 8 ? 1 : 2;
+    for (const std::size_t first : {0u, 1u, 7u}) {
+      const std::size_t count = values.size() - first;
+      std::vector<std::byte> codes(1 + (count + 1) * size, std::byte{0x5a});
+      encode_floats(format, &values[first], &codes[1], count);
+      for (std::size_t i = 0; i < count; ++i) {
+        std::uint32_t code = 0;
+        std::memcpy(&code, &codes[1 + i * size], size);
+        ASSERT_EQ(code, encode_float(format, static_cast<double>(values[first + i]))) << values[first + i];
+      }
+      EXPECT_EQ(codes[1 + count * size], std::byte{0x5a});
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tilesmith

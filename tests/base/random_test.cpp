@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <numbers>
 #include <set>
 #include <vector>
 
@@ -59,6 +60,22 @@ TEST(Random, NormalNumbersHaveTheMomentsOfTheDistribution) {
   EXPECT_NEAR(mean / count, 0.0, 5 / std::sqrt(count));
   EXPECT_NEAR(square / count, 1.0, 5 * std::sqrt(2 / count));
   EXPECT_NEAR(fourth / count, 3.0, 5 * std::sqrt(96 / count));
+}
+
+// Many at a time, without the library's functions; the words at both ends are in a block of their own.
+TEST(Random, NormalNumbersAreThoseOfTheFormula) {
+  const RandomStream stream{0x123456789abcdefu, 0xfedcba987654321u};
+  std::vector<float> values(200001);
+  fill_normal(values, stream, 1.5F);
+  for (std::size_t i = 0; i + 1 < values.size(); i += 2) {
+    const std::size_t block = i / 4;
+    const PhiloxCounter words =
+        philox4x32({static_cast<std::uint32_t>(block), 0, 0x87654321u, 0xfedcba9u}, {0x89abcdefu, 0x1234567u});
+    const double radius = 1.5 * std::sqrt(-2 * std::log((words[i % 4] + 1.0) * 0x1p-32));
+    const double angle = 2 * std::numbers::pi * 0x1p-32 * words[i % 4 + 1];
+    ASSERT_NEAR(values[i], radius * std::cos(angle), 1e-7 * radius) << i;
+    ASSERT_NEAR(values[i + 1], radius * std::sin(angle), 1e-7 * radius) << i;
+  }
 }
 
 TEST(Random, UniformNumbersFillTheirRangeAndStayInside) {

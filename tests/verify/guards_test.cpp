@@ -46,6 +46,36 @@ TEST(GuardedBuffer, FindsWritesOutsideTheTensor) {
   EXPECT_NE(damage_after(end + 500).find("byte 1000 behind"), std::string::npos);
 }
 
+// Every byte of every layout: it belongs to the tensor, or its change is found where it is.
+TEST(GuardedBuffer, KnowsWhichBytesAreTheTensors) {
+  const TensorExtents extents{2, 2, 3, 5};
+  const TensorStrides layouts[] = {{60, 15, 5, 1}, {64, 32, 8, 1}, {90, 5, 20, 1}, {40, 20, 1, 4}, {80, 1, 2, 7}};
+  const RowFilter some = [](std::int64_t batch, std::int64_t row) { return batch == 0 ? row != 1 : row == 2; };
+  for (const TensorStrides& s : layouts)
+    for (const RowFilter& wanted : {RowFilter(), some}) {
+      GuardedBuffer buffer(ElementType::bf16, extents, s);
+      std::vector<bool> own(buffer.storage().size());
+      for (std::int64_t b = 0; b < extents.batch; ++b)
+        for (std::int64_t h = 0; h < extents.head; ++h)
+          for (std::int64_t r = 0; r < extents.row; ++r)
+            for (std::int64_t c = 0; c < extents.column; ++c)
+              for (std::size_t byte = 0; byte < 2; ++byte)
+                if (!wanted || wanted(b, r))
+                  own[buffer.offset() + byte +
+                      2 * static_cast<std::size_t>(b * s.batch + h * s.head + r * s.row + c * s.column)] = true;
+      for (std::size_t at = buffer.offset() - 40; at < own.size() - buffer.offset() + 40; ++at) {
+        buffer.storage()[at] = std::byte{1};
+        EXPECT_EQ(buffer.damage(wanted).has_value(), !own[at]) << at;
+        buffer.storage()[at] = std::byte{0xff};
+      }
+      buffer.storage().front() = std::byte{1};
+      EXPECT_NE(buffer.damage(wanted).value_or("none").find("4096 bytes before"), std::string::npos);
+      buffer.storage().front() = std::byte{0xff};
+      buffer.storage().back() = std::byte{1};
+      EXPECT_NE(buffer.damage(wanted).value_or("none").find("byte 4095 behind"), std::string::npos);
+    }
+}
+
 TEST(GuardedBuffer, HoldsWhatItIsFilledWith) {
   const TensorExtents extents{2, 3, 4, 5};
   std::vector<float> values(120);

@@ -1,7 +1,9 @@
 #include "verify/attention/naive.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <new>
 #include <span>
@@ -14,7 +16,13 @@ namespace {
 
 void round_all(ElementType type, std::span<float> values) {
   if (type == ElementType::fp32) return;
-  for (float& value : values) value = static_cast<float>(round_to(type, static_cast<double>(value)));
+  constexpr std::size_t kTogether = 512;
+  std::array<std::byte, kTogether * sizeof(double)> stored;
+  for (std::size_t first = 0; first < values.size(); first += kTogether) {
+    const std::span<float> some = values.subspan(first, std::min(kTogether, values.size() - first));
+    store_elements(type, some, stored.data());
+    load_elements(type, stored.data(), some);
+  }
 }
 
 // One head of one sequence.

@@ -120,9 +120,12 @@ TS_INLINE void store_floats(void* to, typename Group<kCount>::Floats x) {
     *static_cast<typename G::LooseShorts*>(to) = h;
   } else if constexpr (kType == Element::int8 && kCount == 16 && kLanes == 16) {
     // Above 127 first, because beyond 2^31 all become the lowest integer; a NaN is 0.
-    const typename G::Floats y = x > 127.0f ? typename G::Floats{} + 127.0f : x;
+    constexpr unsigned kNansToZero = 0x88;
+    typename G::Floats y = x;
+    asm("vfixupimmps $0, %1, %0, %0" : "+v"(y) : "v"(typename G::Bits{} + kNansToZero));
+    asm("vminps %1, %0, %0" : "+v"(y) : "v"(typename G::Floats{} + 127.0f));
     typename G::Ints whole;
-    asm("vcvtps2dq %1, %0" : "=v"(whole) : "v"(x == x ? y : typename G::Floats{}));
+    asm("vcvtps2dq %1, %0" : "=v"(whole) : "v"(y));
     asm("vpmovsdb %1, %0" : "=m"(*static_cast<typename G::LooseBytes*>(to)) : "v"(whole));
   } else {
     // Beyond 2^23 floats are whole; nearer to 0, adding 1.5 * 2^23 rounds.

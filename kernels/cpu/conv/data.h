@@ -4,25 +4,25 @@
 
 // A thread's own memory; of memory at 0 `end` is its size.
 struct Scratch {
-  float *rows, *sums, *line, *other, *weights, *lines;
+  float *rows, *sums, *weights, *lines;
   int* offsets;  // -128 times the sums of the columns' weights
   Segment* segments;
   Run<PlacedRows>* runs;
   RowPlaces* places;
+  Stored* raised;
   const float** table;  // where the rows of words begin: kPlaces for each segment, or one for all
   unsigned long long end;
 
   explicit Scratch(void* memory) : end(reinterpret_cast<unsigned long long>(memory)) {
     rows = take<float>(kFewRows * kRowWords + 2 * kLanes);
     sums = take<float>(kTileM * kTileN + kLanes);
-    line = take<float>(kTileN + kLanes);
-    other = take<float>(kTileN + kLanes);
     weights = take<float>(kTileK * kPanel);
     lines = take<float>((kPanel + kLanes) * kLanes);
     offsets = take<int>(kOffset ? kTileN : 0);
     segments = take<Segment>(kMaxSegments);
     runs = take<Run<PlacedRows>>(kMaxSegments);
     places = take<RowPlaces>(1);
+    raised = take<Stored>(kMostRaised + kChunk);
     table = take<const float*>(kPlaces * (kReadsImage ? kMaxSegmentsInPlace : 1));
   }
 
@@ -105,18 +105,6 @@ TS_INLINE const TsConvStrides& result_strides(const TsConvArgs& args) {
   return kForward ? args.y_strides : args.x_strides;
 }
 
-// A line of sums as floats: where they lie, or in `to`.
-inline float* floats_of_sums(float* sums, [[maybe_unused]] const int* offsets, int count, float* to) {
-  if constexpr (!kInteger) return sums;
-  for (int i = 0; i < count; i += kLanes) {
-    if constexpr (kOffset)
-      store(to + i, __builtin_convertvector((IVec)load(sums + i) + load(offsets + i), Vec));
-    else
-      store(to + i, __builtin_convertvector((IVec)load(sums + i), Vec));
-  }
-  return to;
-}
-
 // From one pixel of a phase to the next in the result; 0 where they are unevenly apart.
 inline long long step_of_result(const TsConvArgs& args, const Phase& phase) {
   const TsConvStrides& strides = result_strides(args);
@@ -153,21 +141,12 @@ void run_data(const void* args_pointer, long long task, void* memory) {
   for (long long blocks; block >= (blocks = blocks_of(phase.rows, grid.rows(phase))); phase = phase_of(args, ++number))
     block -= blocks;
   const long long first_row = block * grid.rows(phase);
-  const int rows = (int)min_of(grid.rows(phase), phase.rows - first_row), strips = (int)blocks_of(rows, kRows);
+  const int rows = (int)min_of(grid.rows(phase), phase.rows - first_row);
+  const Strips strips(rows);
   const long long words = phase.taps * packed.words;
   const int sums_row = grid.task_panels * kPanel;
 
-  const TsConvStrides& from = image_strides(args);
-  Place place(phase, first_row);
-  for (int r = 0; r < rows; ++r, place.advance(phase)) {
-    const Stored* image =
-        static_cast<const Stored*>(kForward ? args.x : args.y) + place.member * from.batch + group * from.group;
-    for (int d = 0; d < 3; ++d) {
-      w.places->at[d][r] = place.i[d] * phase.axis[d].pace;
-      image += w.places->at[d][r] * from.spatial[d];
-    }
-    w.places->image[r] = image;
-  }
+  find_rows(args, phase, group, first_row, rows, *w.places);
 
   // Where the result is nothing but the sums, they are added up where it lies.
   const TsConvStrides& strides = result_strides(args);
@@ -187,17 +166,23 @@ void run_data(const void* args_pointer, long long task, void* memory) {
       offsets_of_panel(args, packed, group, first_panel + p, w.offsets + packed.first(first_panel + p) - first_column);
   }
   const auto finish_strip = [&](int strip) {
-    const int begin = first_of_strip(rows, strip), end = first_of_strip(rows, strip + 1);
+    const int begin = strips.first(strip), end = strips.first(strip + 1);
     if (result != nullptr && is_whole_strip(end - begin)) return;
     Place at(phase, first_row + begin);
-    for (int r = begin; r < end; ++r, at.advance(phase)) {
-      float* const sums = floats_of_sums(sums_of(begin) + (r - begin) * sums_row, w.offsets, columns, w.line);
-      finish_line(args, strides, result_channels(args), pixel_of(phase, at, group), first_column, columns, sums,
-                  w.other);
+    for (int row = begin; row < end; row += kResultLines) {
+      ResultLines lines;
+      lines.count = (int)min_of(kResultLines, end - row);
+      for (int r = 0; r < lines.count; ++r, at.advance(phase)) lines.pixel[r] = pixel_of(phase, at, group);
+      finish_lines(args, strides, result_channels(args), lines, first_column, columns,
+                   sums_of(begin) + (row - begin) * sums_row, sums_row, [&](Vec sum, int i) {
+                     if constexpr (!kInteger) return sum;
+                     if constexpr (kOffset) return __builtin_convertvector((IVec)sum + load(w.offsets + i), Vec);
+                     return __builtin_convertvector((IVec)sum, Vec);
+                   });
     }
   };
 
-  const ImageRows image_rows(args, phase, packed.words);
+  const ImageRows image_rows(args, phase, packed.words, *w.places, rows, w.raised);
   if (!image_rows.in_place)
     for (int r = 0; r < kPlaces; ++r) w.table[r] = w.rows + r * kRowWords;
   if (words == 0) zero_words(w.sums, kTileM * kTileN);
@@ -223,7 +208,7 @@ void run_data(const void* args_pointer, long long task, void* memory) {
     }
     const auto multiply = [&](int p, const float* b, int strip) {
       const long long panel = first_panel + p;
-      const int row = first_of_strip(rows, strip), some = first_of_strip(rows, strip + 1) - row;
+      const int row = strips.first(strip), some = strips.first(strip + 1) - row;
       const int at = (int)(packed.first(panel) - first_column), width = packed.width(panel);
       if (result != nullptr && is_whole_strip(some))
         multiply_tile(w.runs, runs, row, some, b, width, result + row * result_step + at, result_step, first == 0);
@@ -241,10 +226,10 @@ void run_data(const void* args_pointer, long long task, void* memory) {
         }
         if constexpr (kOffset)
           sum_columns(w.weights, width, count, first > 0, w.offsets + packed.first(panel) - first_column);
-        for (int s = 0; s < strips; ++s) multiply(p, w.weights, s);
+        for (int s = 0; s < strips.count; ++s) multiply(p, w.weights, s);
       }
     } else {
-      for (int s = 0; s < strips; ++s) {
+      for (int s = 0; s < strips.count; ++s) {
         for (int p = 0; p < panels; ++p)
           multiply(p, static_cast<const float*>(args.workspace) + packed.panel(group, packed.first(first_panel + p)),
                    s);
@@ -253,5 +238,5 @@ void run_data(const void* args_pointer, long long task, void* memory) {
     }
   }
   if (words == 0 || grid.tasks_pack)
-    for (int s = 0; s < strips; ++s) finish_strip(s);
+    for (int s = 0; s < strips.count; ++s) finish_strip(s);
 }

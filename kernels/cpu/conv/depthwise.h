@@ -13,26 +13,6 @@ constexpr int kTapsOfGroups = 3;  // at most as many neighbouring taps share tho
 
 static_assert(kTogether <= kAccumulators);
 
-// Channels of a group, of the image as of the result; a vector holds whole groups.
-TS_INLINE long long width_of(const TsConvArgs& args) {
-  return args.c;
-}
-TS_INLINE long long channels_of(const TsConvArgs& args) {
-  return args.groups * width_of(args);
-}
-
-// Where a channel lies, counted through the groups.
-TS_INLINE long long channel_place(const TsConvStrides& s, long long width, long long channel) {
-  return channel / width * s.group + channel % width * s.channel;
-}
-// Whether channels lie evenly, and how far apart.
-TS_INLINE bool is_even(const TsConvStrides& s, long long width) {
-  return width == 1 || s.group == width * s.channel;
-}
-TS_INLINE long long channel_step(const TsConvStrides& s, long long width) {
-  return width == 1 ? s.group : s.channel;
-}
-
 // Packed weights: for each vector of the result's channels its taps, each with as many vectors as the group has
 // channels of the image.
 long long workspace_size(const void* args_pointer) {
@@ -42,7 +22,7 @@ long long workspace_size(const void* args_pointer) {
 
 // Sums of pixels of two lines, and what the epilogue reads of one.
 long long scratch_size(const void*) {
-  return 4ll * (2 * kTogether + 1) * kBlockChannels + 4 * kLanes;
+  return 4ll * 2 * kTogether * kBlockChannels + 4 * kLanes;
 }
 
 long long pack_tasks(const void* args_pointer) {
@@ -135,13 +115,6 @@ inline Met met_by_all(const Axis& axis) {
   const long long first = lowest < 0 ? blocks_of(-lowest, axis.pace) : 0;
   const long long end = highest < axis.size ? (axis.size - 1 - highest) / axis.pace + 1 : 0;
   return {min_of(first, axis.count), min_of(end, axis.count)};
-}
-
-// Lane l of the result is lane from[l] of x.
-TS_INLINE Vec permuted(Vec x, IVec from) {
-  Vec y;
-  asm("vpermps %1, %2, %0" : "=v"(y) : "v"(x), "v"(from));
-  return y;
 }
 
 // The image's vectors of channels, as the channels of the result meet them. `channel`: of the groups.
@@ -446,19 +419,24 @@ struct Line {
     }
   }
 
-  void finish(long long i, float* line) const {
+  // `pixels` of up to kTogether pixels from i on.
+  void finish(long long i, int pixels, const float* from) const {
+    static_assert(kTogether <= kResultLines);
     const TsConvStrides& strides = (kForward ? written.y_strides : written.x_strides);
-    float* const other = sums + 2 * kTogether * kBlockChannels;
-    Pixel at = pixel;
-    at.at[2] = phase.axis[2].first + i * phase.axis[2].step;
-    if (even) return finish_line(written, strides, channels_of(args), at, first, (int)(end - first), line, other);
-    const long long width = width_of(args);
-    for (long long channel = first; channel < end; channel += width) {
-      float some[kLanes];
-      store(some, load(line + (channel - first)));
-      const ChannelsAsGroups group(args, channel / width);
-      finish_line(group, strides, width, at, 0, (int)width, some, other);
+    ResultLines lines;
+    lines.count = pixels;
+    for (int p = 0; p < pixels; ++p) {
+      lines.pixel[p] = pixel;
+      lines.pixel[p].at[2] = phase.axis[2].first + (i + p) * phase.axis[2].step;
     }
+    const auto as_floats = [](Vec sum, int) { return sum; };
+    if (even)
+      return finish_lines(written, strides, channels_of(args), lines, first, (int)(end - first), from, kBlockChannels,
+                          as_floats);
+    const long long width = width_of(args);
+    for (long long channel = first; channel < end; channel += width)
+      finish_lines(ChannelsAsGroups(args, channel / width), strides, width, lines, 0, (int)width,
+                   from + (channel - first), kBlockChannels, as_floats);
   }
 
   // Calls compute(i, pixels, target) for runs of up to kTogether pixels, and finishes them.
@@ -468,7 +446,7 @@ struct Line {
     const Target all = target();
     for (long long i = 0; i < inner.count;) {
       const int pixels = compute(i, (int)min_of(kTogether, inner.count - i), from_pixel(all, i));
-      for (int p = 0; all.result == nullptr && p < pixels; ++p) finish(i + p, sums + p * kBlockChannels);
+      if (all.result == nullptr) finish(i, pixels, sums);
       i += pixels;
     }
   }
@@ -557,15 +535,13 @@ struct Line {
         put(sum, pixels, channel, to);
         put(second, pixels, channel, second_to);
       }
-      for (int p = 0; p < pixels; ++p) {
-        if (channel < end) {
-          add_gathered(i + p, channel, to.behind(p * to.step));
-          next.add_gathered(i + p, channel, second_to.behind(p * to.step));
-        }
-        if (straight) continue;
-        finish(i + p, to.sums + p * to.step);
-        next.finish(i + p, second_to.sums + p * to.step);
+      for (int p = 0; channel < end && p < pixels; ++p) {
+        add_gathered(i + p, channel, to.behind(p * to.step));
+        next.add_gathered(i + p, channel, second_to.behind(p * to.step));
       }
+      if (straight) continue;
+      finish(i, pixels, to.sums);
+      next.finish(i, pixels, second_to.sums);
     }
   }
 
@@ -626,11 +602,7 @@ void run_data(const void* args_pointer, long long task, void* memory) {
   const Phase phase = phase_of(args, task / grid.runs);
   const long long lines = phase.rows / phase.axis[2].count, first = task % grid.runs * grid.lines_of_task;
   IVec lanes[kLanes];
-  for (int j = 0; j < width; ++j) {
-    int of_lane[kLanes];
-    for (int l = 0; l < kLanes; ++l) of_lane[l] = l - l % (int)width + j;
-    lanes[j] = load(of_lane);
-  }
+  spread_lanes(width, lanes);
   const ChannelsAsGroups channels(args, 0);
   const TsConvArgs& written = width == 1 ? args : channels;
   const bool dense = is_even(from, width) && channel_step(from, width) == 1;

@@ -1,4 +1,4 @@
-// Sums on their way to the result: a line of channels of one pixel.
+// Sums on their way to the result: lines of channels of some pixels.
 
 // A line whose elements are apart goes by way of a vector of them; of any type of 4 bytes at most, as the compiler sees
 // it.
@@ -47,61 +47,151 @@ TS_INLINE long long place_of(const TsConvStrides& s, const Pixel& pixel, long lo
          pixel.at[1] * s.spatial[1] + pixel.at[2] * s.spatial[2];
 }
 
-template <class Change>
-TS_INLINE void change_line(float* x, const float* y, int count, Change f) {
-  for (int i = 0; i < count; i += kLanes) store(x + i, f(load(x + i), load(y + i)));
-}
-
 // A line's strides: depthwise, groups of one channel take the channels' place.
 TS_INLINE TsConvStrides line_strides(TsConvStrides s) {
   if constexpr (kDepthwise) s.channel = s.group;
   return s;
 }
 
-// Channels `channel` .. `channel + count - 1` of a pixel, of which its group has `channels`; x and y have room for
-// whole vectors. Depthwise the channels are groups, and the pixel's group is 0.
-inline void finish_line(const TsConvArgs& args, const TsConvStrides& strides, long long channels, const Pixel& pixel,
-                        long long channel, int count, float* x, float* y) {
-  const auto plus = [](Vec a, Vec b) { return a + b; };
-  const auto times = [](Vec a, Vec b) { return a * b; };
-  for (int i = 0; i < TS_GEMM_MAX_OPERATIONS && args.operations[i] != TS_END; ++i) {
-    const TsConvOperand& operand = args.operand[i];
-    const auto read_tensor = [&] {
-      const TsConvStrides s = line_strides(operand.strides);
-      read_stepped(args.out_type, operand.data, place_of(s, pixel, channel), s.channel, count, y);
-    };
-    // A vector by channel: where it lies, if it lies as whole vectors of floats.
-    const auto read_vector = [&](TsGemmElement type) -> const float* {
-      const long long first = pixel.group * channels + channel;
-      if (type == TS_FP32 && count % kLanes == 0) return static_cast<const float*>(operand.data) + first;
-      read_line(type, operand.data, first, count, y);
-      return y;
-    };
-    switch (args.operations[i]) {
-      case TS_BIAS:
-        change_line(x, read_vector(args.bias_type), count, plus);
-        break;
-      case TS_SCALE_N:
-        change_line(x, read_vector(TS_FP32), count, times);
-        break;
-      case TS_ADD:
-        read_tensor();
-        change_line(x, y, count, plus);
-        break;
-      case TS_MULTIPLY:
-        read_tensor();
-        change_line(x, y, count, times);
-        break;
-      case TS_CLAMP:
-        change_line(x, x, count, [&](Vec a, Vec) {
-          const Vec raised = larger(splat(operand.low), a);  // a NaN stays
-          return select(raised > operand.high, splat(operand.high), raised);
-        });
-        break;
-      default:
-        apply_function(args.operations[i], x, count);
+constexpr int kResultLines = 8;  // pixels that are finished together
+
+// Up to so many pixels of the result, and the last of them again in the place of each that lacks: what is done for all
+// takes no test.
+struct ResultLines {
+  int count;
+  Pixel pixel[kResultLines];
+
+  // Where the pixels' elements of a channel are.
+  void places(const TsConvStrides& s, long long channel, long long (&to)[kResultLines]) const {
+    for (int r = 0; r < kResultLines; ++r) {
+      to[r] = place_of(s, pixel[min_of(r, count - 1)], channel);
+      asm("" : "+r"(to[r]));  // g++ would gather vectors of coordinates, which takes three times as long
     }
   }
+};
+
+// A vector of sums for each line. Loops over them are unrolled, so that they stay in registers.
+using Sums = Vec[kResultLines];
+template <class Change>
+TS_INLINE void change_each(Sums& x, Change f) {
+#pragma GCC unroll 8
+  for (int r = 0; r < kResultLines; ++r) x[r] = f(x[r], r);
+}
+
+template <Element kType>
+struct Typed {
+  using Type = StoredAs<kType>::Type;
+  static constexpr Element kElement = kType;
+};
+
+// use(Typed<type>) for the types of results.
+template <class Use>
+TS_INLINE void with_result_type(TsGemmElement type, Use use) {
+  if (type == TS_FP32) return use(Typed<Element::fp32>{});
+  if (type == TS_BF16) return use(Typed<Element::bf16>{});
+  if (type == TS_FP16) return use(Typed<Element::fp16>{});
+  return use(Typed<Element::int8>{});
+}
+
+// `width` elements of each line: x = f(x, those). They lie `at` elements from `places`, `step` apart.
+template <class Change>
+TS_INLINE void change_by_tensor(TsGemmElement type, const void* from, const long long (&places)[kResultLines],
+                                long long at, long long step, int width, Sums& x, Change f) {
+  if (step == 1 && width == kLanes)
+    return with_result_type(type, [&]<class T>(T) {
+      const auto* elements = static_cast<const typename T::Type*>(from) + at;
+      change_each(x, [&](Vec a, int r) { return f(a, load_floats<T::kElement, kLanes>(elements + places[r])); });
+    });
+  float some[kResultLines * kLanes];
+  for (int r = 0; r < kResultLines; ++r) read_stepped(type, from, places[r] + at, step, width, some + r * kLanes);
+  change_each(x, [&](Vec a, int r) { return f(a, load(some + r * kLanes)); });
+}
+
+TS_INLINE void write_sums(TsGemmElement type, const Sums& x, int width, void* to,
+                          const long long (&places)[kResultLines], long long at, long long step) {
+  if (step == 1 && width == kLanes)
+    return with_result_type(type, [&]<class T>(T) {
+      auto* const elements = static_cast<typename T::Type*>(to) + at;
+#pragma GCC unroll 8
+      for (int r = 0; r < kResultLines; ++r) store_floats<T::kElement, kLanes>(elements + places[r], x[r]);
+    });
+  float some[kResultLines * kLanes];
+#pragma GCC unroll 8
+  for (int r = 0; r < kResultLines; ++r) store(some + r * kLanes, x[r]);
+  for (int r = 0; r < kResultLines; ++r) write_stepped(type, some + r * kLanes, width, to, places[r] + at, step);
+}
+
+// Channels `channel` .. `channel + count - 1` of the pixels, of which their group has `channels`, from lines of sums
+// `sums_row` apart, of which as_floats(vector, i) makes floats. Depthwise the channels are groups, and the pixels'
+// group is 0.
+template <class AsFloats>
+inline void finish_lines(const TsConvArgs& args, const TsConvStrides& strides, long long channels,
+                         const ResultLines& lines, long long channel, int count, const float* sums, long long sums_row,
+                         AsFloats as_floats) {
   const TsConvStrides s = line_strides(strides);
-  write_stepped(args.out_type, x, count, args.out, place_of(s, pixel, channel), s.channel);
+  const float* from[kResultLines];
+  for (int r = 0; r < kResultLines; ++r) from[r] = sums + min_of(r, lines.count - 1) * sums_row;
+  long long places[kResultLines], places_of[TS_GEMM_MAX_OPERATIONS][kResultLines];
+  lines.places(s, channel, places);
+  int operations = 0;
+  for (; operations < TS_GEMM_MAX_OPERATIONS && args.operations[operations] != TS_END; ++operations)
+    if (args.operations[operations] == TS_ADD || args.operations[operations] == TS_MULTIPLY)
+      lines.places(line_strides(args.operand[operations].strides), channel, places_of[operations]);
+
+  for (int i = 0; i < count; i += kLanes) {
+    const int width = (int)min_of(kLanes, count - i);
+    Sums x;
+    change_each(x, [&](Vec, int r) { return as_floats(load(from[r] + i), i); });
+    for (int o = 0; o < operations; ++o) {
+      const TsConvOperand& operand = args.operand[o];
+      const auto by_channel = [&](TsGemmElement type) {
+        const long long first = lines.pixel[0].group * channels + channel + i;
+        if (type == TS_FP32 && width == kLanes) return load(static_cast<const float*>(operand.data) + first);
+        float some[kLanes];
+        read_line(type, operand.data, first, width, some);
+        return load(some);
+      };
+      const auto by_tensor = [&](auto f) {
+        const long long step = line_strides(operand.strides).channel;
+        change_by_tensor(args.out_type, operand.data, places_of[o], i * step, step, width, x, f);
+      };
+      switch (args.operations[o]) {
+        case TS_BIAS: {
+          const Vec bias = by_channel(args.bias_type);
+          change_each(x, [&](Vec a, int) { return a + bias; });
+          break;
+        }
+        case TS_SCALE_N: {
+          const Vec scale = by_channel(TS_FP32);
+          change_each(x, [&](Vec a, int) { return a * scale; });
+          break;
+        }
+        case TS_ADD:
+          by_tensor([](Vec a, Vec b) { return a + b; });
+          break;
+        case TS_MULTIPLY:
+          by_tensor([](Vec a, Vec b) { return a * b; });
+          break;
+        case TS_RELU:
+          change_each(x, [](Vec a, int) { return activate<Activation::relu>(a); });
+          break;
+        case TS_CLAMP:
+          change_each(x, [&](Vec a, int) {
+            const Vec raised = larger(splat(operand.low), a);  // a NaN stays
+            return select(raised > operand.high, splat(operand.high), raised);
+          });
+          break;
+        default: {
+          float some[kResultLines * kLanes];
+          change_each(x, [&](Vec a, int r) {
+            store(some + r * kLanes, a);
+            return a;
+          });
+          apply_function(args.operations[o], some, kResultLines * kLanes);
+          change_each(x, [&](Vec, int r) { return load(some + r * kLanes); });
+        }
+      }
+    }
+    write_sums(args.out_type, x, width, args.out, places, i * s.channel, s.channel);
+  }
 }

@@ -66,11 +66,15 @@ struct Place {
     }
     member = row;
   }
-  void advance(const Phase& phase) {
-    for (int d = 2; d >= 0; --d) {
-      if (++i[d] < phase.axis[d].count) return;
+  void advance(const Phase& phase, long long pixels = 1) {
+    i[2] += pixels;  // at most to the end of the row
+    for (int d = 2; i[d] == phase.axis[d].count; --d) {
       i[d] = 0;
+      if (d == 0) {
+        ++member;
+        return;
+      }
+      ++i[d - 1];
     }
-    ++member;
   }
 };

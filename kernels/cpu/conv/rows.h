@@ -4,12 +4,28 @@
 constexpr int kFewRows = 3 * kTileM;  // of a task at most
 constexpr int kMaxSegments = kTileK;  // a block of single words
 
-// Rows of the image whose elements as they lie are the words need not be copied, where a tap has enough of them.
-constexpr bool kReadsImage = kWordsAreStored && !kOffset && !kTiles;
-constexpr int kWordsInPlace = 16;
-constexpr int kMaxSegmentsInPlace = kTileK / kWordsInPlace + 1;
-constexpr int kPlaces = kFewRows + kRows;  // of a segment, with the rows that fill up a strip
-alignas(64) constexpr float kZeroRow[kTileK] = {};
+// Rows of the image whose elements as they lie are the words need not be copied, where a block has few segments. With
+// kOffset they lie in a copy of the part of the image that a task meets, which is not made for each tap. AMX tiles read
+// sixteen rows in place where those are evenly apart, and not so far that they compete for few sets of the first-level
+// cache.
+constexpr bool kReadsImage = kWordsAreStored;
+constexpr int kTileRows = 16;
+constexpr long long kMostApart = 1024;  // bytes
+constexpr int kMaxSegmentsInPlace = 17;
+constexpr int kPlaces = kFewRows + kRows;         // of a segment, with the rows that fill up a strip
+constexpr int kMostRaised = kOffset ? 65536 : 0;  // elements of such a copy
+
+struct RowOfZeros {
+  alignas(64) unsigned words[kTileK];
+
+  constexpr RowOfZeros() : words() {
+    for (unsigned& word : words) word = kOffset ? 0x80808080u : 0;
+  }
+};
+constexpr RowOfZeros kZeros;
+TS_INLINE const float* row_of_zeros() {
+  return reinterpret_cast<const float*>(kZeros.words);
+}
 
 // A run of channels of one tap in a block.
 struct Segment {
@@ -24,10 +40,37 @@ struct Segment {
 struct RowPlaces {
   long long at[3][kFewRows];
   const Stored* image[kFewRows];
+  long long moved;  // from the image to the copy in which rows are read in place
 };
 
 TS_INLINE const TsConvStrides& image_strides(const TsConvArgs& args) {
   return kForward ? args.x_strides : args.y_strides;
+}
+
+// Those of rows first_row .. first_row + count - 1 of a phase, a line of pixels at a time.
+inline void find_rows(const TsConvArgs& args, const Phase& phase, long long group, long long first_row, int count,
+                      RowPlaces& to) {
+  const TsConvStrides& from = image_strides(args);
+  Place place(phase, first_row);
+  for (int r = 0; r < count;) {
+    const int run = (int)min_of(count - r, phase.axis[2].count - place.i[2]);
+    const Stored* image =
+        static_cast<const Stored*>(kForward ? args.x : args.y) + place.member * from.batch + group * from.group;
+    long long at[3];
+    for (int d = 0; d < 3; ++d) {
+      at[d] = place.i[d] * phase.axis[d].pace;
+      image += at[d] * from.spatial[d];
+    }
+    const long long pace = phase.axis[2].pace;
+    for (int j = 0; j < run; ++j) {
+      to.at[0][r + j] = at[0];
+      to.at[1][r + j] = at[1];
+      to.at[2][r + j] = at[2] + j * pace;
+      to.image[r + j] = image + j * pace * from.spatial[2];
+    }
+    r += run;
+    place.advance(phase, run);
+  }
 }
 
 // The segments of words first .. first + count - 1 of the phase's (tap, channel) words.
@@ -68,6 +111,38 @@ inline void inner_part_to_words(const Stored* from, const ChannelLine& line, lon
   line_to_words<true>(some, 1, count, to);
 }
 
+// Copies what the rows of a task meet of the image, from the first element to the last, and adds 128 to each: elements
+// stay as far apart as they are. False where the image has gaps, or that is too much, or more than the rows' words.
+inline bool raise_image(const Call& args, const Phase& phase, RowPlaces& rows, int count, Stored* copy) {
+  const TsConvStrides& s = image_strides(args);
+  const Stored* const image = static_cast<const Stored*>(args.x);
+  long long size = args.folded > 0 ? args.folded : args.c;
+  bool dense = args.groups == 1 && s.channel == 1;
+  for (int d = 2; d >= 0; --d) {
+    dense = dense && (args.x_size[d] == 1 || s.spatial[d] == size);
+    size *= args.x_size[d];
+  }
+  if (!dense || (args.batch > 1 && s.batch != size)) return false;
+  size *= args.batch;
+  const Stored *lowest = rows.image[0], *highest = lowest;
+  for (int r = 1; r < count; ++r) {
+    lowest = rows.image[r] < lowest ? rows.image[r] : lowest;
+    highest = rows.image[r] > highest ? rows.image[r] : highest;
+  }
+  long long first = lowest - image, end = highest - image + args.c;
+  for (int d = 0; d < 3; ++d) {
+    const Axis& axis = phase.axis[d];
+    first += axis.start * s.spatial[d];
+    end += (axis.start + (axis.taps - 1) * axis.hop) * s.spatial[d];
+  }
+  first = max_of(first, 0);
+  end = min_of(end, size);
+  if (first >= end || end - first > min_of(kMostRaised, count * phase.taps * args.c)) return false;
+  line_to_words<true>(image + first, 1, (int)(end - first), reinterpret_cast<float*>(copy));
+  rows.moved = reinterpret_cast<long long>(copy) - reinterpret_cast<long long>(image + first);
+  return true;
+}
+
 // How the rows of a phase are brought.
 struct ImageRows {
   const Call& args;
@@ -75,47 +150,61 @@ struct ImageRows {
   ChannelLine line;
   bool in_place;  // the image's words are read as they lie
 
-  ImageRows(const Call& call, const Phase& its, long long tap_words)
+  ImageRows(const Call& call, const Phase& its, long long tap_words, RowPlaces& rows, int count,
+            [[maybe_unused]] Stored* copy)
       : args(call), phase(its), line(call.line(image_strides(call))) {
-    in_place =
-        kReadsImage && line.step == 1 && line.even && tap_words >= kWordsInPlace && image_channels(args) % kPack == 0;
+    // What fills the last word, or tile, is multiplied with zeros, which only integers bear.
+    const long long segments = phase.taps * tap_words <= kTileK ? phase.taps : (kTileK - 2) / max_of(1, tap_words) + 2;
+    in_place = kReadsImage && line.step == 1 && line.even && segments <= kMaxSegmentsInPlace &&
+               (kInteger || image_channels(args) % (kPack * kStep) == 0) && (!kTiles || kInteger || args.folded == 0);
+    rows.moved = 0;
+    if constexpr (kOffset) in_place = in_place && raise_image(args, phase, rows, count, copy);
   }
 
-  // Where a segment of each row begins in the image; null outside it. Of folded taps the innermost coordinate does not
-  // count: their lines may end beyond the image.
-  void find(const RowPlaces& rows, int count, const Segment& segment, const Stored** to) const {
+  // Where a segment of each row begins in the image, `moved` bytes further; outside the image, `outside`. Of folded
+  // taps the innermost coordinate does not count: their lines may end beyond the image.
+  void find(const RowPlaces& rows, int count, const Segment& segment, long long moved, const void* outside,
+            const void** to) const {
     const auto size = [&](int d) { return (unsigned long long)phase.axis[d].size; };
     const unsigned long long size0 = size(0), size1 = size(1), size2 = size(2);
     const bool folded = args.folded > 0;
-    const long long place = segment.place + (args.folded > 0 && line.even ? segment.channel * line.step : 0);
+    const long long elements = segment.place + (args.folded > 0 && line.even ? segment.channel * line.step : 0);
+    const long long place = elements * (long long)sizeof(Stored) + moved;
     for (int r = 0; r < count; ++r) {
       const bool met = ((unsigned long long)(rows.at[0][r] + segment.offset[0]) < size0) &
                        ((unsigned long long)(rows.at[1][r] + segment.offset[1]) < size1) &
                        (folded | ((unsigned long long)(rows.at[2][r] + segment.offset[2]) < size2));
-      to[r] = met ? rows.image[r] + place : nullptr;
+      to[r] = met ? reinterpret_cast<const char*>(rows.image[r]) + place : outside;
     }
   }
 
-  // The words of a segment, for each row where they lie: in the image, or in `copies`.
+  // The words of a segment, for each row where they lie: in the image or what was copied of it, or in `copies`.
   void place(const RowPlaces& rows, int count, const Segment& segment, const float** to, float* copies) const {
-    const Stored* found[kFewRows];
-    find(rows, count, segment, found);
-    for (int r = 0; r < count; ++r) {
+    if constexpr (kTiles) return place_tiles(rows, count, segment, to, copies);
+    find(rows, count, segment, rows.moved, row_of_zeros(), reinterpret_cast<const void**>(to));
+    const long long taps = args.folded > 0 ? args.c / args.folded : 0, last = args.x_size[2] - taps;
+    for (int r = 0; args.folded > 0 && r < count; ++r) {
+      const long long first = rows.at[2][r] + segment.offset[2];
+      if ((first >= 0 && first <= last) || to[r] == row_of_zeros()) continue;
       float* const copy = copies + r * kRowWords + segment.at;
-      if (found[r] == nullptr)
-        to[r] = kZeroRow;
-      else
-        to[r] = bring_part(rows, r, segment, found[r], copy) ? copy : reinterpret_cast<const float*>(found[r]);
+      const char* const found = reinterpret_cast<const char*>(to[r]) - rows.moved;
+      bring_part(rows, r, segment, reinterpret_cast<const Stored*>(found), copy);
+      to[r] = copy;
     }
-    for (int r = count; r < count + kRows; ++r) to[r] = kZeroRow;
+    for (int r = count; r < count + kRows; ++r) to[r] = row_of_zeros();
   }
 
   // Copies a segment of each row.
   void copy(const RowPlaces& rows, int count, const Segment& segment, float* copies) const {
-    const Stored* found[kFewRows];
-    find(rows, count, segment, found);
-    for (int r = 0; r < count; ++r) {
-      float* const to = copies + r * kRowWords + segment.at;
+    const void* places[kFewRows];
+    find(rows, count, segment, 0, nullptr, places);
+    const auto* const found = reinterpret_cast<const Stored* const*>(places);
+    float* to = copies + segment.at;
+    if (args.folded == 0 && line.even && line.step == 1) {
+      for (int r = 0; r < count; ++r, to += kRowWords) copy_line(found[r], segment, to);
+      return;
+    }
+    for (int r = 0; r < count; ++r, to += kRowWords) {
       if (found[r] == nullptr)
         empty_words(to, segment.words);
       else if (bring_part(rows, r, segment, found[r], to))
@@ -128,6 +217,61 @@ struct ImageRows {
   }
 
  private:
+  // A line of neighbours, or of zeros for null.
+  static void copy_line(const Stored* from, const Segment& segment, float* to) {
+    if (from == nullptr)
+      empty_words(to, segment.words);
+    else
+      line_to_words<true>(from, 1, segment.elements, to);
+  }
+
+  // Whether the rows of a tile are in the image and evenly apart.
+  static bool are_even(const float* const* rows) {
+    if (rows[0] == nullptr || rows[1] == nullptr) return false;
+    const auto apart = [&](int r) {
+      return reinterpret_cast<long long>(rows[r]) - reinterpret_cast<long long>(rows[r - 1]);
+    };
+    const long long step = apart(1);
+    bool even = step >= 0 && step <= kMostApart;
+    for (int r = 2; r < kTileRows; ++r) even &= apart(r) == step;
+    return even;
+  }
+
+  // As above, for AMX: all rows of a tile evenly apart, in the image or in `copies`.
+  void place_tiles(const RowPlaces& rows, int count, const Segment& segment, const float** to, float* copies) const {
+    find(rows, count, segment, 0, nullptr, reinterpret_cast<const void**>(to));
+    const char* const end = end_of_image();
+    for (int first = 0; first < count; first += kTileRows) {
+      const int last = first + kTileRows - 1;
+      if (last < count && are_even(to + first) && are_inside(rows, first, last, segment) &&
+          reinterpret_cast<const char*>(to[last] + segment.words) <= end)
+        continue;
+      for (int r = first; r <= last; ++r) {
+        float* const copy = copies + r * kRowWords + segment.at;
+        const auto* const found = reinterpret_cast<const Stored*>(to[r]);
+        if (r < count && (found == nullptr || !bring_part(rows, r, segment, found, copy)))
+          copy_line(found, segment, copy);
+        to[r] = copy;
+      }
+    }
+  }
+
+  // Behind the image's last element.
+  [[nodiscard]] const char* end_of_image() const {
+    const TsConvStrides& s = image_strides(args);
+    long long last = (args.batch - 1) * s.batch + (args.groups - 1) * s.group +
+                     ((args.folded > 0 ? args.folded : image_channels(args)) - 1) * s.channel;
+    for (int d = 0; d < 3; ++d) last += (phase.axis[d].size - 1) * s.spatial[d];
+    return reinterpret_cast<const char*>(static_cast<const Stored*>(kForward ? args.x : args.y) + last + 1);
+  }
+
+  // Whether lines of folded taps, evenly apart, end inside the image.
+  [[nodiscard]] bool are_inside(const RowPlaces& rows, int first, int last, const Segment& segment) const {
+    if (args.folded == 0) return true;
+    const long long begin = rows.at[2][first] + segment.offset[2], end = rows.at[2][last] + segment.offset[2];
+    return begin >= 0 && end >= begin && end * args.folded + args.c <= args.x_size[2] * args.folded;
+  }
+
   // Of a line of folded taps that ends beyond the image, what is inside; false where it does not.
   bool bring_part(const RowPlaces& rows, int r, const Segment& segment, const Stored* from, float* to) const {
     if (args.folded == 0) return false;

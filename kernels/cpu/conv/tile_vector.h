@@ -6,11 +6,14 @@ constexpr int kStepsAhead = kPack == 1 ? 16 : 0;
 // A micro-tile has a body for each number of rows from half of the most on; fewer are filled up.
 constexpr int kLeastRows = kRows / 2;
 
-// Where strip `strip` of a task's rows begins. Strips are as even as can be, and where there are several none is filled
-// up.
-TS_INLINE int first_of_strip(int rows, int strip) {
-  return rows * strip / (int)blocks_of(rows, kRows);
-}
+// A task's rows in strips of at most kRows, as even as can be: where there are several none is filled up.
+struct Strips {
+  int count, least, longer;  // strips; rows of each, but one more of the first `longer`
+
+  explicit Strips(int rows)
+      : count((int)blocks_of(rows, kRows)), least(rows / (int)max_of(count, 1)), longer(rows - least * count) {}
+  [[nodiscard]] TS_INLINE int first(int strip) const { return strip * least + (int)min_of(strip, longer); }
+};
 
 // Whether nothing is filled up.
 TS_INLINE bool is_whole_strip(int rows) {

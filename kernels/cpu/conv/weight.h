@@ -68,26 +68,36 @@ struct Pixels {
   }
 };
 
+// A thread's own memory; of memory at 0 `end` is its size.
 struct Scratch {
   float *a, *b, *sums;
+  float* tiles;  // AMX: a's rows as lines of words
   Segment* segments;
   Pixels* pixels;
-  const float** table;  // where the words of a segment's rows begin, for each pixel
+  const float** table;  // where the words of a segment's rows begin, for each pixel; AMX: where rows of tiles begin
+  unsigned long long end;
 
-  explicit Scratch(void* memory) {
-    a = static_cast<float*>(memory);
-    b = a + kTileM * kTileK + 2 * kLanes;
-    sums = b + kTileN * kTileK;
-    segments = reinterpret_cast<Segment*>(sums + kTileM * kTileN);
-    pixels = reinterpret_cast<Pixels*>(segments + kTileM);
-    table = reinterpret_cast<const float**>(pixels + 1);
+  explicit Scratch(void* memory) : end(reinterpret_cast<unsigned long long>(memory)) {
+    a = take<float>(kTileM * kTileK + 2 * kLanes);
+    b = take<float>(kTileN * kTileK);
+    sums = take<float>(kTileM * kTileN);
+    tiles = take<float>(kTiles ? kTileM * kRowWords : 0);
+    segments = take<Segment>(kTileM);
+    pixels = take<Pixels>(kPack == 1 ? 1 : 0);
+    table = take<const float*>(kTiles ? kTileM : kMaxSegmentsInPlace * kPlaces);
+  }
+
+ private:
+  template <class T>
+  T* take(long long count) {
+    T* const begin = reinterpret_cast<T*>(end);
+    end += (count * sizeof(T) + 63) / 64 * 64;
+    return begin;
   }
 };
 
 long long scratch_size(const void*) {
-  return 4ll * (kTileM * kTileK + 2 * kLanes + kTileN * kTileK + kTileM * kTileN) +
-         kTileM * (long long)sizeof(Segment) + (long long)sizeof(Pixels) +
-         kMaxSegmentsInPlace * kPlaces * (long long)sizeof(const float*);
+  return (long long)Scratch(nullptr).end;
 }
 
 long long weight_tasks(const void* args_pointer) {
@@ -280,10 +290,11 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
   const long long begin = split * shape.split_pixels, end = min_of(shape.pixels, begin + shape.split_pixels);
 
   if (begin >= end) zero_words(w.sums, kTileM * kTileN);
+  for (int r = 0; kTiles && r < kTileM; ++r) w.table[r] = w.tiles + r * kRowWords;
   Lines x_lines = {}, y_lines = {};
   Place place(args, group, begin);
   for (long long first = begin; first < end; first += kPixels) {
-    const int words = words_of((int)min_of(kPixels, end - first));
+    const int words = round_up(words_of((int)min_of(kPixels, end - first)), kStep);
     const Place start = place;
     if constexpr (kPack == 1) {
       put_pixels(args, place, words, *w.pixels);
@@ -323,10 +334,10 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
       place = at;
     }
     const auto multiply_panels = [&](const auto& run, int first_row, int count, float* sums) {
-      const int strips = (int)blocks_of(count, kRows);
-      for (int s = 0; s < strips; ++s)
+      const Strips strips(count);
+      for (int s = 0; s < strips.count; ++s)
         for (int p = 0; p < panels.count(); ++p) {
-          const int row = first_of_strip(count, s), some = first_of_strip(count, s + 1) - row;
+          const int row = strips.first(s), some = strips.first(s + 1) - row;
           multiply_tile(&run, 1, first_row + row, some, place_in_panel(panels, p, w.b, 0), panels.width(p),
                         sums + row * kTileN + panels.first(p), kTileN, first == begin);
         }
@@ -338,6 +349,11 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
         multiply_panels(Run<ScatteredRows>{{table}, words, 0}, 0, w.segments[s].count,
                         w.sums + w.segments[s].at * kTileN);
       }
+    } else if constexpr (kTiles) {
+      for (int r = 0; r < round_up(rows, kRows); r += kLanes)
+        for (int i = 0; i < words; i += kLanes)
+          transpose_block(w.a + i * kTileM + r, kTileM, w.tiles + r * kRowWords + i, kRowWords);
+      multiply_panels(Run<PlacedRows>{{w.table, 0}, words, 0}, 0, rows, w.sums);
     } else {
       multiply_panels(Run<TurnedRows>{{w.a, kTileM}, words, 0}, 0, rows, w.sums);
     }

@@ -38,12 +38,13 @@ Status check_conv(const CpuConvParameters& p) {
   const bool tiles = has_tiles(p);
   if (!p.depthwise && multiplies(p.instruction, p.element, p.level) && p.tile_m > 0 &&
       p.tile_m % (tiles ? 32 : 8) == 0 && p.tile_n > 0 && p.tile_n % (tiles ? 32 : 48) == 0 && p.tile_k > 0 &&
-      p.tile_k % 16 == 0 && !(tiles && p.direction == ConvDirection::backward_weight))
+      p.tile_k % 16 == 0)
     return {};
-  return fail(ErrorCode::internal,
-              fmt::format("CPU convolution kernel '{}': fma, dpbf16 of bf16, int16dot or vnni of int8, amx but for "
-                          "backward weight, and whole micro-tiles",
-                          p.name));
+  return fail(
+      ErrorCode::internal,
+      fmt::format("CPU convolution kernel '{}': fma, dpbf16 of bf16, int16dot or vnni of int8, amx of both, and "
+                  "whole micro-tiles",
+                  p.name));
 }
 
 std::string_view direction_name(ConvDirection direction) {
@@ -78,6 +79,7 @@ Result<Source> cpu_conv_source(const CpuConvParameters& p) {
   if (!has_tiles(p)) fragments.emplace_back("common/product_vector.h");
   if (!p.depthwise) fragments.emplace_back(has_tiles(p) ? "conv/tile_amx.h" : "conv/tile_vector.h");
   fragments.emplace_back("conv/epilogue.h");
+  if (p.depthwise) fragments.emplace_back("conv/channels.h");
   CpuTable table{.workspace = "workspace_size", .scratch = "scratch_size"};
   if (has_tiles(p)) {
     table.thread_begin = "configure_tiles";

@@ -22,8 +22,12 @@ bool has_tiles(Instruction instruction) {
 
 /// Rows and columns of a task, and words of a block of the sum. A task's sums (180 KiB) and its block of the image take
 /// half of a second-level cache of 512 KiB; backward weight packs a block of y as well, so its blocks are shorter.
-std::array<std::uint16_t, 9> conv_tile(ConvDirection direction) {
-  if (direction == ConvDirection::backward_weight) return {96, 480, 128};
+/// Every task of it packs y anew, which beside AMX takes so long that tasks have more rows; those caches have 2 MiB.
+std::array<std::uint16_t, 9> conv_tile(ConvDirection direction, Instruction instruction) {
+  if (direction == ConvDirection::backward_weight) {
+    if (has_tiles(instruction)) return {288, 480, 128};
+    return {96, 480, 128};
+  }
   return {96, 480, 256};
 }
 
@@ -39,7 +43,8 @@ ConvSignature conv_signature(ConvDirection direction, DataType type, bool depthw
 
 Algorithm conv_algorithm(const ConvSignature& signature, Instruction instruction) {
   if (signature.depthwise) return {.pipeline = Pipeline::depthwise, .instruction = instruction};
-  return {.pipeline = Pipeline::blocked, .instruction = instruction, .tile = conv_tile(signature.direction)};
+  return {
+      .pipeline = Pipeline::blocked, .instruction = instruction, .tile = conv_tile(signature.direction, instruction)};
 }
 
 constexpr Rule<ConvSubject> kConvRules[] = {
@@ -77,20 +82,18 @@ constexpr Rule<ConvSubject> kConvRules[] = {
      }},
     {"instruction_suits_template",
      "the templates multiply with fma, dpbf16, int16dot, vnni or amx; depthwise with fma alone, because no words are "
-     "of "
-     "several elements; backward weight not with amx, whose rows are words that follow one another in memory",
+     "of several elements",
      [](const ConvSubject& s) {
        const Instruction instruction = s.config.algorithm.instruction;
        return instruction == Instruction::fma_f32 ||
-              (!s.signature().depthwise && std::ranges::count(kConvInstructions, instruction) > 0 &&
-               !(has_tiles(instruction) && s.signature().direction == ConvDirection::backward_weight));
+              (!s.signature().depthwise && std::ranges::count(kConvInstructions, instruction) > 0);
      },
      [](const ConvSubject& s) {
        return fmt::format("{} with {}, depthwise {}", name_of(s.signature().direction),
                           name_of(s.config.algorithm.instruction), s.signature().depthwise);
      }},
     {"fields_belong_to_pipeline",
-     "the pipeline is blocked, with one tile for each direction, or depthwise, without one",
+     "the pipeline is blocked, with one tile for each direction and kind of registers, or depthwise, without one",
      [](const ConvSubject& s) {
        return s.config.origin == Origin::own &&
               s.config.algorithm == conv_algorithm(s.signature(), s.config.algorithm.instruction);

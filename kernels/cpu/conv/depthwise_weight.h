@@ -1,37 +1,39 @@
-// Backward weight of a depthwise convolution: groups of one channel lie along the lanes. A task adds up lines of pixels
-// of y for a block of groups, and leaves its sums in the workspace; the runs of lines are then added in their order.
-// How lines are cut depends on the problem alone.
+// Backward weight of a convolution of groups of few channels: channels of y lie along the lanes, those of as many
+// groups as a vector holds. A pixel of y adds, for each tap and each channel of x in a group, its vector times x's:
+// where a group has one channel (depthwise) x's own, else that channel of each group, spread over the group's lanes. A
+// task adds up lines of pixels of y for a block of channels, and leaves its sums in the workspace; the runs of lines
+// are then added in their order. How lines are cut depends on the problem alone.
 
 constexpr long long kTasksWanted = 64;   // lines are cut until there are about so many tasks
 constexpr long long kLeastPixels = 512;  // but not into less
-constexpr int kBlockVectors = 2;         // of groups in a task
-constexpr int kBlockGroups = kBlockVectors * kLanes;
-constexpr int kMostTaps = kAccumulators / 3;  // of one row of the filter that share the loads of y
+constexpr int kBlockVectors = 2;         // of channels in a task
+constexpr int kBlockChannels = kBlockVectors * kLanes;
+constexpr int kMostTaps = kAccumulators / 3;               // of one row of the filter that share the loads of y
+constexpr int kMostFactors = kAccumulators >= 16 ? 8 : 4;  // or channels of x in a group
+constexpr int kPixelsOfRun = 64;
 
 struct Shape {
-  long long taps, groups, blocks;  // groups up to whole vectors
+  long long width, factors;    // channels of a group; taps times those of x
+  long long channels, blocks;  // channels of y, up to whole vectors
   long long lines, splits, split_lines;
 
   explicit Shape(const TsConvArgs& args)
-      : taps(taps_of(args)),
-        groups(blocks_of(args.groups, kLanes) * kLanes),
-        blocks(blocks_of(args.groups, kBlockGroups)),
+      : width(width_of(args)),
+        factors(taps_of(args) * width),
+        channels(blocks_of(channels_of(args), kLanes) * kLanes),
+        blocks(blocks_of(channels_of(args), kBlockChannels)),
         lines(args.batch * args.y_size[0] * args.y_size[1]) {
     const long long pixels = lines * args.y_size[2];
     splits = max_of(1, min_of(blocks_of(kTasksWanted, blocks), pixels / kLeastPixels));
     split_lines = max_of(1, blocks_of(lines, splits));
     splits = max_of(1, blocks_of(lines, split_lines));
   }
-  [[nodiscard]] long long partial(long long split) const { return split * taps * groups; }
+  [[nodiscard]] long long partial(long long split) const { return split * factors * channels; }
 };
 
 long long workspace_size(const void* args_pointer) {
   const Shape shape(arguments(args_pointer));
   return 4 * shape.partial(shape.splits);
-}
-
-long long scratch_size(const void* args_pointer) {
-  return 4 * taps_of(arguments(args_pointer)) * kBlockGroups;
 }
 
 long long weight_tasks(const void* args_pointer) {
@@ -51,7 +53,8 @@ inline Reach reach_of(const TsConvArgs& args, long long tap) {
   return {first, min_of(end, args.y_size[2])};
 }
 
-// A line of y and the line of the image that a row of taps meets, for kVectors vectors of groups (of one: `groups`).
+// Groups of one channel: a line of y and the line of the image that a row of taps meets, for kVectors vectors of groups
+// (of one: `groups`).
 struct MetLines {
   const TsConvArgs& args;
   const Stored *y, *x;  // pixel 0 of both
@@ -65,7 +68,7 @@ struct MetLines {
     Vec sum[kTaps][kVectors];
 #pragma GCC unroll 8
     for (int t = 0; t < kTaps; ++t)
-      for (int v = 0; v < kVectors; ++v) sum[t][v] = load(sums + t * kBlockGroups + v * kLanes);
+      for (int v = 0; v < kVectors; ++v) sum[t][v] = load(sums + t * kBlockChannels + v * kLanes);
     for (long long o = reach.first; o < reach.end; ++o) {
       const Stored* const from = x + (o * args.stride[2] + tap * args.dilation[2] - args.pad[2]) * pixel;
 #pragma GCC unroll 2
@@ -79,7 +82,7 @@ struct MetLines {
     }
 #pragma GCC unroll 8
     for (int t = 0; t < kTaps; ++t)
-      for (int v = 0; v < kVectors; ++v) store(sums + t * kBlockGroups + v * kLanes, sum[t][v]);
+      for (int v = 0; v < kVectors; ++v) store(sums + t * kBlockChannels + v * kLanes, sum[t][v]);
   }
 
   template <int kVectors>
@@ -98,7 +101,7 @@ struct MetLines {
     if (shared.first < shared.end) add<kTaps, kVectors>(tap, shared, sums);
     for (int t = 0; t < kTaps; ++t) {
       const Reach own = reach_of(args, tap + t);
-      float* const of_tap = sums + t * kBlockGroups;
+      float* const of_tap = sums + t * kBlockChannels;
       if (shared.first >= shared.end) {
         add<1, kVectors>(tap + t, own, of_tap);
         continue;
@@ -132,50 +135,175 @@ inline void add_lines(const TsConvArgs& args, const Shape& shape, long long spli
                               static_cast<const Stored*>(args.x) + place_of(args.x_strides, of_x, 0), groups};
       for (long long tap = 0; tap < args.filter[2]; tap += kMostTaps)
         lines.add_some<kMostTaps, kVectors>(tap, min_of(kMostTaps, args.filter[2] - tap),
-                                            sums + (row * args.filter[2] + tap) * kBlockGroups);
+                                            sums + (row * args.filter[2] + tap) * kBlockChannels);
     }
   }
+}
+
+// The block of channels of a pixel as floats, zeros where there are less.
+struct Channels {
+  long long places[kBlockChannels];
+  int count;
+  bool whole;  // vectors that lie behind one another
+
+  Channels(const TsConvStrides& s, long long width, long long channel, int some)
+      : count(some), whole(some == kBlockChannels && is_even(s, width) && channel_step(s, width) == 1) {
+    for (int l = 0; l < count; ++l) places[l] = channel_place(s, width, channel + l);
+  }
+  void read(const Stored* pixel, float* to) const {
+    if (whole) return to_floats(pixel + places[0], to);
+    Stored some[kBlockChannels] = {};
+    for (int l = 0; l < count; ++l) some[l] = pixel[places[l]];
+    to_floats(some, to);
+  }
+
+ private:
+  TS_INLINE static void to_floats(const Stored* from, float* to) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kBlockVectors; ++v) store(to + v * kLanes, load_floats<kElement, kLanes>(from + v * kLanes));
+  }
+};
+
+// Wider groups: a run of pixels of y, and what they meet of the image at a tap. Copies lie behind one another, where
+// the tensors' pixels may be so far apart that they would compete for few sets of the first-level cache.
+struct Pixels {
+  float y[kPixelsOfRun][kBlockChannels], x[kPixelsOfRun][kBlockChannels];
+
+  // sums[f] += x * y over pixels first .. end - 1, x being channel f of each group in all lanes of the group.
+  template <int kFactors, class Spread>
+  TS_INLINE void add(int first, int end, Spread spread, float* sums) const {
+    Vec sum[kFactors][kBlockVectors];
+#pragma GCC unroll 8
+    for (int f = 0; f < kFactors; ++f)
+      for (int v = 0; v < kBlockVectors; ++v) sum[f][v] = load(sums + f * kBlockChannels + v * kLanes);
+    for (int p = first; p < end; ++p)
+#pragma GCC unroll 2
+      for (int v = 0; v < kBlockVectors; ++v) {
+        const Vec of_y = load(y[p] + v * kLanes);
+#pragma GCC unroll 8
+        for (int f = 0; f < kFactors; ++f) sum[f][v] = sum[f][v] + of_y * spread(x[p] + v * kLanes, f);
+      }
+#pragma GCC unroll 8
+    for (int f = 0; f < kFactors; ++f)
+      for (int v = 0; v < kBlockVectors; ++v) store(sums + f * kBlockChannels + v * kLanes, sum[f][v]);
+  }
+
+  // For all channels of a group, kFactors or fewer at a time.
+  template <int kFactors>
+  void add_all(int first, int end, int width, const IVec* lanes, float* sums) const {
+    if constexpr (kFactors > 2)
+      if (width < kFactors) return add_all<kFactors / 2>(first, end, width, lanes, sums);
+    for (int factor = 0; factor < width; factor += kFactors) {
+      float* const to = sums + factor * kBlockChannels;
+      if (width == kLanes)  // from memory: permutations and products share a port
+        add<kFactors>(
+            first, end, [&](const float* from, int f) { return splat(from[factor + f]); }, to);
+      else
+        add<kFactors>(
+            first, end, [&](const float* from, int f) { return permuted(load(from), lanes[factor + f]); }, to);
+    }
+  }
+};
+
+inline void add_lines_of_groups(const TsConvArgs& args, const Shape& shape, long long split, long long channel,
+                                int channels, Pixels& pixels, float* sums) {
+  const Channels of_x(args.x_strides, shape.width, channel, channels);
+  const Channels of_y(args.y_strides, shape.width, channel, channels);
+  IVec lanes[kLanes];
+  spread_lanes(shape.width, lanes);
+  const long long first = split * shape.split_lines, end = min_of(shape.lines, first + shape.split_lines);
+  for (long long line = first; line < end; ++line) {
+    const long long o1 = line % args.y_size[1], o0 = line / args.y_size[1] % args.y_size[0];
+    const long long member = line / args.y_size[1] / args.y_size[0];
+    for (long long o = 0; o < args.y_size[2]; o += kPixelsOfRun) {
+      const long long o_end = min_of(o + kPixelsOfRun, args.y_size[2]);
+      const Stored* y = static_cast<const Stored*>(args.y) + place_of(args.y_strides, {member, 0, {o0, o1, o}}, 0);
+      for (long long p = o; p < o_end; ++p, y += args.y_strides.spatial[2]) of_y.read(y, pixels.y[p - o]);
+      for (long long tap = 0; tap < taps_of(args); ++tap) {
+        const long long row = tap / args.filter[2], inner = tap % args.filter[2];
+        const long long i0 = o0 * args.stride[0] + row / args.filter[1] * args.dilation[0] - args.pad[0];
+        const long long i1 = o1 * args.stride[1] + row % args.filter[1] * args.dilation[1] - args.pad[1];
+        if (i0 < 0 || i0 >= args.x_size[0] || i1 < 0 || i1 >= args.x_size[1]) continue;
+        const Reach all = reach_of(args, inner), met = {max_of(all.first, o), min_of(all.end, o_end)};
+        const long long i2 = met.first * args.stride[2] + inner * args.dilation[2] - args.pad[2];
+        const Stored* x = static_cast<const Stored*>(args.x) + place_of(args.x_strides, {member, 0, {i0, i1, i2}}, 0);
+        for (long long p = met.first; p < met.end; ++p, x += args.stride[2] * args.x_strides.spatial[2])
+          of_x.read(x, pixels.x[p - o]);
+        pixels.add_all<kMostFactors>((int)(met.first - o), (int)(met.end - o), (int)shape.width, lanes,
+                                     sums + tap * shape.width * kBlockChannels);
+      }
+    }
+  }
+}
+
+long long scratch_size(const void* args_pointer) {
+  const Shape shape(arguments(args_pointer));
+  return 4 * shape.factors * kBlockChannels + (shape.width > 1 ? (long long)sizeof(Pixels) : 0);
 }
 
 void run_weight(const void* args_pointer, long long task, void* memory) {
   const TsConvArgs& args = arguments(args_pointer);
   const Shape shape(args);
-  const long long split = task / shape.blocks, group = task % shape.blocks * kBlockGroups;
-  const int groups = (int)min_of(kBlockGroups, args.groups - group);
+  const long long split = task / shape.blocks, channel = task % shape.blocks * kBlockChannels;
+  const int channels = (int)min_of(kBlockChannels, channels_of(args) - channel);
   float* const sums = static_cast<float*>(memory);
-  zero_words(sums, (int)shape.taps * kBlockGroups);
-  if (groups == kBlockGroups && args.x_strides.group == 1 && args.y_strides.group == 1) {
-    add_lines<kBlockVectors>(args, shape, split, group, kLanes, sums);
+  zero_words(sums, (int)shape.factors * kBlockChannels);
+  if (shape.width > 1) {
+    Pixels& pixels = *reinterpret_cast<Pixels*>(sums + shape.factors * kBlockChannels);
+    add_lines_of_groups(args, shape, split, channel, channels, pixels, sums);
+  } else if (channels == kBlockChannels && args.x_strides.group == 1 && args.y_strides.group == 1) {
+    add_lines<kBlockVectors>(args, shape, split, channel, kLanes, sums);
   } else {
-    for (int v = 0; v * kLanes < groups; ++v)
-      add_lines<1>(args, shape, split, group + v * kLanes, (int)min_of(kLanes, groups - v * kLanes), sums + v * kLanes);
+    for (int v = 0; v * kLanes < channels; ++v)
+      add_lines<1>(args, shape, split, channel + v * kLanes, (int)min_of(kLanes, channels - v * kLanes),
+                   sums + v * kLanes);
   }
-  float* const to = static_cast<float*>(args.workspace) + shape.partial(split) + group;
-  for (long long tap = 0; tap < shape.taps; ++tap)
-    for (int v = 0; v * kLanes < groups; ++v)
-      store(to + tap * shape.groups + v * kLanes, load(sums + tap * kBlockGroups + v * kLanes));
+  float* const to = static_cast<float*>(args.workspace) + shape.partial(split) + channel;
+  for (long long f = 0; f < shape.factors; ++f)
+    for (int v = 0; v * kLanes < channels; ++v)
+      store(to + f * shape.channels + v * kLanes, load(sums + f * kBlockChannels + v * kLanes));
 }
 
-// A task adds the partials of a vector of groups in their order, and writes their weights.
+// A task adds the partials of a vector of channels in their order, and writes their weights.
 long long reduce_tasks(const void* args_pointer) {
-  return blocks_of(arguments(args_pointer).groups, kLanes);
+  return Shape(arguments(args_pointer)).channels / kLanes;
 }
 
 void run_reduce(const void* args_pointer, long long task, void*) {
   const TsConvArgs& args = arguments(args_pointer);
   const Shape shape(args);
   const TsConvStrides& s = args.w_strides;
-  const long long group = task * kLanes;
-  for (long long tap = 0; tap < shape.taps; ++tap) {
-    Vec sum = {};
-    for (long long split = 0; split < shape.splits; ++split)
-      sum = sum + load(static_cast<const float*>(args.workspace) + shape.partial(split) + tap * shape.groups + group);
-    float line[kLanes];
-    store(line, sum);
-    const long long h = tap / args.filter[2];
-    write_stepped(args.out_type, line, (int)min_of(kLanes, args.groups - group), args.out,
-                  group * s.group + h / args.filter[1] * s.spatial[0] + h % args.filter[1] * s.spatial[1] +
-                      tap % args.filter[2] * s.spatial[2],
-                  s.group);
+  const long long channel = task * kLanes, width = shape.width;
+  const int channels = (int)min_of(kLanes, channels_of(args) - channel);
+  const float* const partials = static_cast<const float*>(args.workspace) + channel;
+  // A channel's weights that lie evenly are written as lines.
+  const long long step = width == 1 ? s.spatial[2] : s.channel;
+  const bool even = s.spatial[2] == width * step &&
+                    (args.filter[1] == 1 || s.spatial[1] == args.filter[2] * s.spatial[2]) &&
+                    (args.filter[0] == 1 || s.spatial[0] == args.filter[1] * s.spatial[1]);
+  for (long long first = 0; first < shape.factors; first += kLanes) {
+    const int count = (int)min_of(kLanes, shape.factors - first);
+    float lines[kLanes * kLanes] = {}, turned[kLanes * kLanes + kLanes];
+    for (int f = 0; f < count; ++f) {
+      Vec sum = {};
+      for (long long split = 0; split < shape.splits; ++split)
+        sum = sum + load(partials + shape.partial(split) + (first + f) * shape.channels);
+      store(lines + f * kLanes, sum);
+    }
+    transpose_block(lines, kLanes, turned, kLanes);
+    for (int l = 0; l < channels; ++l) {
+      const long long at = (channel + l) / width * s.group + (channel + l) % width * s.batch;
+      if (even) {
+        write_stepped(args.out_type, turned + l * kLanes, count, args.out, at + first * step, step);
+        continue;
+      }
+      for (int f = 0; f < count; ++f) {
+        const long long tap = (first + f) / width, h = tap / args.filter[2];
+        write_stepped(args.out_type, turned + l * kLanes + f, 1, args.out,
+                      at + h / args.filter[1] * s.spatial[0] + h % args.filter[1] * s.spatial[1] +
+                          tap % args.filter[2] * s.spatial[2] + (first + f) % width * s.channel,
+                      1);
+      }
+    }
   }
 }

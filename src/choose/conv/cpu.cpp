@@ -15,14 +15,11 @@
 namespace tilesmith {
 namespace {
 
-/// Groups of one channel; forward and backward data also of as many as divide a vector's lanes. Floats hold sums of so
-/// many products of int8 whole.
+/// Groups of as many channels as divide a vector's lanes. Floats hold sums of so many products of int8 whole.
 bool suits_lanes(const CpuSpec& spec, const ConvProblem& problem) {
   constexpr std::int64_t kWholeProducts = (1 << 24) / (128 * 128);
   if (problem.data_type == DataType::int8 && problem.c * taps_of(problem) > kWholeProducts) return false;
-  if (problem.c != problem.k) return false;
-  return problem.c == 1 || (problem.direction != ConvDirection::backward_weight && problem.c > 0 &&
-                            spec.vector_bits / 32 % problem.c == 0);
+  return problem.c == problem.k && problem.c > 0 && spec.vector_bits / 32 % problem.c == 0;
 }
 
 bool computes(const CpuSpec& spec, const KernelConfig& config, const ConvProblem& problem) {
@@ -145,8 +142,8 @@ Status serves(const CpuFacts& facts, const KernelConfig& config, const ConvProbl
                 fmt::format("{}, which w is packed for", native_name(panels)));
   }
   return fail(ErrorCode::invalid_argument, fmt::format("kernel {} does not compute this problem", native_name(config)),
-              "a kernel of conv with the problem's direction and type; depthwise where c and k are 1, or forward and "
-              "backward data as many as divide a vector");
+              "a kernel of conv with the problem's direction and type; depthwise where c and k are as many and divide "
+              "a vector");
 }
 
 }  // namespace tilesmith

@@ -16,9 +16,9 @@ struct TsCudaAttentionArgs : TsAttentionCall {
   // Two 32-bit counters of the dynamic scheduler, zero before the first launch; every launch leaves them zero. One pair
   // per stream: two kernels that run at the same time must not share it. Unused by kernels with a static schedule.
   unsigned int* tile_counters;
-  // Persistent kernels only: work items of the call, row tiles per head (of the longest sequence) and heads that are
-  // walked together.
-  int work_items, row_tiles, section_heads;
+  // Persistent kernels only: work items of the call, row tiles per head (of the longest sequence), heads of a section,
+  // which are walked together, and sections before the last one, which has the heads that are left.
+  int work_items, row_tiles, section_heads, sections;
   // fp8 kernels only; k and v by the head of keys and values.
   TsScale q_scale, k_scale, v_scale;
 };

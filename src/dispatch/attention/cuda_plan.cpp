@@ -23,16 +23,34 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-/// Heads that are walked together: those whose keys and values fill about half of the L2 cache, so that every row tile
-/// finds them there. Measured on an H200: 32 of 60 MiB.
-std::int64_t section_heads(const AttentionProblem& p, std::int64_t pack_gqa, std::int64_t heads, long l2_bytes) {
+/// Heads that are walked together, a section, longest rows first, and the sections before the last one.
+struct Sections {
+  int heads;
+  int before_last;
+};
+
+/// A section's keys and values stay in L2 until every row tile has read them; it has four heads where half of L2 holds
+/// them. Small sections spread the first reads of keys and values over the call. The last one is large, about two tiles
+/// for each of the `places` that run at once, so that the call ends with many short ones
+/// (docs/log/2026-11-cuda-attention.md).
+Sections sections_of(const AttentionProblem& p, std::int64_t pack_gqa, std::int64_t heads, std::int64_t row_tiles,
+                     std::int64_t places, long l2_bytes) {
+  constexpr double kShare = 0.14, kMostShare = 0.57;
+  constexpr std::int64_t kLeastHeads = 4, kLastTiles = 2;
   const std::int64_t head_bytes =
       std::max<std::int64_t>(1, p.seqlen_k * (p.head_dim_qk + p.head_dim_v) * input_bytes(p.data_type));
-  const auto fit = static_cast<std::uint64_t>(
-      std::max<std::int64_t>(1, static_cast<std::int64_t>(0.57 * static_cast<double>(l2_bytes)) / head_bytes));
   const std::int64_t group = pack_gqa == 1 ? p.heads_q / p.heads_kv : 1;
-  const auto whole = static_cast<std::int64_t>(std::bit_floor(fit));
-  return std::clamp<std::int64_t>(whole > p.batch * heads ? p.batch * heads : whole * group, 1, p.batch * heads);
+  const std::int64_t all = std::max<std::int64_t>(1, p.batch * heads);
+  const auto power_of_two = [&](std::int64_t most) {
+    return static_cast<std::int64_t>(
+        std::bit_floor(static_cast<std::uint64_t>(std::clamp<std::int64_t>(most, 1, all))));
+  };
+  const auto fit = [&](double share) {
+    return power_of_two(static_cast<std::int64_t>(share * static_cast<double>(l2_bytes)) / head_bytes);
+  };
+  const std::int64_t width = std::min(std::max(fit(kShare), std::min(kLeastHeads, fit(kMostShare))) * group, all);
+  const std::int64_t last = power_of_two(kLastTiles * places / std::max<std::int64_t>(row_tiles, 1));
+  return {static_cast<int>(width), static_cast<int>((all - last) / width)};
 }
 
 }  // namespace
@@ -60,9 +78,13 @@ Result<std::unique_ptr<AttentionPlan>> CudaAttentionPlan::make(const AttentionPr
     const std::int64_t items = p.batch * heads * row_tiles;
     if (items > INT32_MAX) return too_large("tiles", items, INT32_MAX);
     made->work_items_ = static_cast<int>(items);
-    if (made->mask_ != MaskKind::none)
-      made->section_heads_ = static_cast<int>(section_heads(p, made->pack_gqa_, heads, spec.reference.l2_bytes));
     const std::int64_t places = std::int64_t{spec.reference.sms} * facts.blocks_per_sm;
+    made->sections_ = static_cast<int>(p.batch * heads);
+    if (made->mask_ != MaskKind::none) {
+      const Sections sections = sections_of(p, made->pack_gqa_, heads, row_tiles, places, spec.reference.l2_bytes);
+      made->section_heads_ = sections.heads;
+      made->sections_ = sections.before_last;
+    }
     launch.grid = {static_cast<unsigned>(std::clamp<std::int64_t>(items, 1, places)), 1, 1};
   } else {
     if (p.heads_q > kCudaGridLimit) return too_large("heads_q", p.heads_q, kCudaGridLimit);
@@ -87,6 +109,7 @@ TsCudaAttentionArgs CudaAttentionPlan::kernel_arguments(const AttentionArguments
   out.work_items = work_items_;
   out.row_tiles = row_tiles_;
   out.section_heads = section_heads_;
+  out.sections = sections_;
   return out;
 }
 

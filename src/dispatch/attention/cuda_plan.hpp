@@ -37,6 +37,7 @@ class CudaAttentionPlan final : public AttentionPlan {
   int work_items_ = 0;
   int row_tiles_ = 0;
   int section_heads_ = 1;
+  int sections_ = 0;
 };
 
 }  // namespace tilesmith

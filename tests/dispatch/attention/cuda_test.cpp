@@ -241,15 +241,17 @@ TEST_F(CudaAttentionTest, ANegativeScaleIsATraitOfThePlan) {
 }
 
 TEST_F(CudaAttentionTest, NothingToDoIsDone) {
-  AttentionProblem problem = medium();
-  problem.seqlen_q = 0;
+  AttentionProblem no_query = medium(), no_sequence = medium();
+  no_query.seqlen_q = 0;
+  no_sequence.batch = 0;
   Dispatcher dispatcher({.device = kDevice});
-  const AttentionArguments nothing = dense_arguments(problem, AttentionLayout::bhsd);
-  AttentionArguments arguments = nothing;
   testing::OnDevice keys(medium());
-  arguments.k = keys.arguments.k;
-  arguments.v = keys.arguments.v;
-  EXPECT_TRUE(dispatcher.plan(problem).value()->run(arguments));
+  for (const AttentionProblem& problem : {no_query, no_sequence}) {
+    AttentionArguments arguments = dense_arguments(problem, AttentionLayout::bhsd);
+    arguments.k = keys.arguments.k;
+    arguments.v = keys.arguments.v;
+    EXPECT_TRUE(dispatcher.plan(problem).value()->run(arguments));
+  }
 }
 
 // The copied bias has no tensor map then: reading it was an illegal instruction.

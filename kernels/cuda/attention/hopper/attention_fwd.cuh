@@ -26,8 +26,8 @@
 // Launch: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of min(work_items, SMs *
 // kBlocksPerSm) blocks.
 //   row_tiles = ceil(seqlen_q * kPackGqa / (64 * kWarpgroups)); heads = kPackGqa > 1 ? heads_kv : heads_q;
-//   work_items = batch * heads * row_tiles; section_heads: 1 without bounds, else the heads whose keys and values fill
-//   about half of L2.
+//   work_items = batch * heads * row_tiles; section_heads and sections: 1 and batch * heads without bounds, else heads
+//   whose keys and values L2 holds, and what of batch * heads such sections cover before the last one.
 // Tensor maps (16-bit elements, with kFp8 8-bit ones and TMA boxes of 128 instead of 64; 128-byte swizzle, zero fill),
 // dimensions innermost first; group mode has batch = 1 and the total rows:
 //   q  {head_dim_qk, kPackGqa, seqlen_q, heads, batch}, box {64, kPackGqa, 64 / kPackGqa, 1, 1}

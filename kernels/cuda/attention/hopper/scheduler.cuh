@@ -31,9 +31,9 @@ TS_DEVICE bool find_tile(const TsCudaAttentionArgs& args, int index, Tile& t) {
   const int heads = static_cast<int>(cfg::kPackGqa > 1 ? args.heads_kv : args.heads_q);
   const int all_heads = heads * static_cast<int>(args.batch);
   const int section_items = args.section_heads * args.row_tiles;
-  const int section = index / section_items;
+  const int section = imin(index / section_items, args.sections);
   const int first_head = section * args.section_heads;
-  const int width = imin(args.section_heads, all_heads - first_head);
+  const int width = section < args.sections ? args.section_heads : all_heads - first_head;
   const int rest = index - section * section_items;
   const int row_tile = args.row_tiles - 1 - rest / width;
   const int batch_head = first_head + rest % width;

@@ -40,6 +40,9 @@ TS_DEVICE void mask_scores(float (&s)[kScores], const int (&begin)[2], const int
 //
 // e4m3 ends at 448 and is worth four bits less: there probabilities are multiplied by 2^kLift, up to 2^8 after a rise.
 constexpr float kRise = cfg::kFp8 ? 2.0f : 8.0f;
+// bf16 has float32's range: there a base may lie as far below the maximum as sums and products with values leave room
+// for.
+constexpr float kFarRise = 64.0f;
 constexpr float kLift = cfg::kFp8 ? 6.0f : 0.0f;
 
 // The largest of the thread's scores in one of its two rows, `least` if that is larger.
@@ -79,11 +82,26 @@ TS_DEVICE float largest_score(const float (&s)[kScores], int row, float least) {
 // cannot know to be -infinity.
 enum class Maxima { floats, staggered, integers };
 
+// The probabilities of one of the thread's two rows, and their sum.
+TS_DEVICE float exponentiate(float (&s)[kScores], int row, float unit, float shift) {
+  float even_sum = 0.0f, odd_sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kScores; i += 4) {
+    float& a = s[i + 2 * row];
+    float& b = s[i + 2 * row + 1];
+    a = exp2_approx(fmaf(a, unit, -shift));
+    b = exp2_approx(fmaf(b, unit, -shift));
+    even_sum += a;
+    odd_sum += b;
+  }
+  return even_sum + odd_sum;
+}
+
 // Turns scores into probabilities and brings the rows up to date. `factor` is what the output so far must be multiplied
 // by; kFirst starts new rows. kGuard allows for rows that have seen nothing yet, whose maximum is -infinity. Rows whose
 // scores are `bounded` keep the base 0. Multiplications are rounded explicitly: the compiler would fuse them with
 // additions in some copies of this code and not in others, and a row would depend on the schedule.
-template <bool kFirst, bool kGuard, Maxima kMaxima = Maxima::floats>
+template <bool kFirst, bool kGuard, Maxima kMaxima = Maxima::floats, bool kFar = false>
 TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&factor)[2], float unit,
                               bool bounded = false) {
   float least = -kInfinity;
@@ -94,7 +112,7 @@ TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&facto
     factor[row] = 1.0f;
     if constexpr (!kFirst) {
       const float rise = peak - rows.peak[row];
-      const bool risen = rise > kRise;  // false for a NaN: nothing seen before, and nothing now
+      const bool risen = rise > (kFar ? kFarRise : kRise);  // false for a NaN: nothing seen before, and nothing now
       factor[row] = risen ? exp2_approx(-rise) : 1.0f;
       peak = risen ? peak : rows.peak[row];
     }
@@ -103,17 +121,30 @@ TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&facto
     const float shift = base - kLift;
     // -infinity, or a NaN, which a maximum passes over.
     if constexpr (kMaxima == Maxima::staggered) least = fmaf(shift, 0.0f, -kInfinity);
-    float even_sum = 0.0f, odd_sum = 0.0f;
+    const float sum = exponentiate(s, row, unit, shift);
+    rows.sum[row] = kFirst ? sum : fmaf(rows.sum[row], factor[row], sum);
+  }
+}
+
+// The same with the base that the rows have, without looking for a maximum: what update_softmax with kFar computes
+// where no score lies more than 2^kFarRise above the base. Where one does, the row's sum says so (is_within).
+TS_DEVICE void trust_base(float (&s)[kScores], RowState& rows, float (&factor)[2], float unit) {
 #pragma unroll
-    for (int i = 0; i < kScores; i += 4) {
-      float& a = s[i + 2 * row];
-      float& b = s[i + 2 * row + 1];
-      a = exp2_approx(fmaf(a, unit, -shift));
-      b = exp2_approx(fmaf(b, unit, -shift));
-      even_sum += a;
-      odd_sum += b;
-    }
-    rows.sum[row] = kFirst ? even_sum + odd_sum : fmaf(rows.sum[row], factor[row], even_sum + odd_sum);
+  for (int row = 0; row < 2; ++row) {
+    factor[row] = 1.0f;
+    rows.sum[row] += exponentiate(s, row, unit, rows.peak[row]);
+  }
+}
+// Of a row's whole sum: whether its base may be trusted. Not for a NaN. Less than 2^kFarRise, for update_softmax compares
+// rounded maxima, and must not find a rise where this finds none.
+TS_DEVICE bool is_within(float sum) {
+  return sum < 0x1p56f;
+}
+// Before maxima are taken again, which may bring a sum back within: one that is not stays so.
+TS_DEVICE void keep_wrong(RowState& rows) {
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    if (!is_within(rows.sum[row])) rows.sum[row] = kInfinity;
   }
 }
 

@@ -54,19 +54,17 @@ TEST(CudaAttentionRank, TheTileTableDecides) {
   EXPECT_EQ(first_choice(with(64, 64, causal), cube(2048)),
             "192x128_stages2_blocks1_pingpong_dynamic_latewait_latestore");
   EXPECT_EQ(first_choice(with(64, 64, none), cube(512)), "192x128_stages2_blocks1_pingpong_dynamic_latewait_latestore");
-  EXPECT_EQ(first_choice(with(128, 128, none), cube(4096)),
-            "128x128_stages3_blocks1_pingpong_dynamic_latewait_latestore");
-  EXPECT_EQ(first_choice(with(128, 128, causal), cube(1000)),
-            "128x128_stages2_qstages2_blocks1_pingpong_dynamic_latewait");
-  EXPECT_EQ(first_choice(with(128, 128, window), cube(4096)),
-            "128x128_stages2_qstages2_blocks1_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(with(128, 128, none), cube(4096)), "128x128_stages3_blocks1_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(with(128, 128, causal), cube(1000)), "128x128_stages3_blocks1_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(with(128, 128, window), cube(4096)), "128x128_stages3_blocks1_dynamic_latewait_latestore");
   EXPECT_EQ(first_choice(with(192, 128, causal), cube(4096)),
             "128x128_stages2_blocks1_pingpong_dynamic_latewait_latestore");
   EXPECT_EQ(first_choice(with(192, 192, causal), cube(4096)),
             "128x96_stages2_blocks1_pingpong_dynamic_latewait_latestore");
   EXPECT_EQ(first_choice(with(256, 256, none), cube(512)), "128x64_stages2_blocks1_pingpong_latewait_latestore");
   EXPECT_EQ(first_choice(with(256, 256, none), cube(1024)), "128x80_stages2_blocks1_pingpong_latewait_latestore");
-  EXPECT_EQ(first_choice(with(256, 256, causal), cube(512)), "128x64_stages2_blocks1_pingpong_dynamic_latewait");
+  EXPECT_EQ(first_choice(with(256, 256, causal), cube(512)),
+            "128x64_stages2_blocks1_pingpong_dynamic_latewait_latestore");
   EXPECT_EQ(first_choice(with(256, 256, causal), cube(4096)),
             "128x64_stages2_blocks1_pingpong_dynamic_latewait_latestore");
   EXPECT_EQ(first_choice(with(256, 256, causal), cube(8192)),
@@ -180,7 +178,7 @@ TEST(CudaAttentionRank, FewQueriesFollowTheFittedModel) {
 
 TEST(CudaAttentionRank, TheTablesChoiceHasTheAdvantageThatTheSpecGives) {
   CudaSpec spec = arch("sm_90a");
-  const AttentionSignature signature = with(128, 128, MaskKind::causal);
+  const AttentionSignature signature = with(256, 256, MaskKind::causal);
   const CudaAttentionShape prefill{
       .batch = 4, .heads_q = 16, .heads_kv = 16, .seqlen_q = 4096, .seqlen_k = 4096, .visible = 0.5};
   const auto first = [&] { return ranked_cuda_attention(spec, signature, prefill).front().recipe.main(); };

@@ -6,6 +6,8 @@
 #include <set>
 #include <thread>
 
+#include "base/float_types.hpp"
+#include "base/random.hpp"
 #include "dispatch/attention/on_device.hpp"
 #include "dispatch/attention/random_problem.hpp"
 #include "dispatch/cuda_backend.hpp"
@@ -138,6 +140,75 @@ TEST_F(CudaAttentionTest, RepeatsGiveTheSameBits) {
       ASSERT_TRUE(call.run(*plan));
       ASSERT_EQ(call.output(), first) << native_name(config) << ", repeat " << repeat;
     }
+  }
+}
+
+// Logits that rise by hundreds from block to block of keys: Hopper's tiles come again, and must end.
+TEST_F(CudaAttentionTest, SteepLogitsAgreeWithTheReference) {
+  const auto backend = open_backend(kDevice, 1).value();
+  std::uint64_t seed = 0;
+  for (const auto& [qk, v, words] : {std::tuple(64, 64, "lse"), std::tuple(64, 64, "group mask lse"),
+                                     std::tuple(128, 128, "lse"), std::tuple(128, 128, "group mask sink lse"),
+                                     std::tuple(192, 128, "mask lse"), std::tuple(256, 256, "mask lse")}) {
+    for (const std::int64_t left : {-1, 300}) {
+      AttentionProblem problem = testing::traits(DataType::bf16, qk, v, words);
+      problem.batch = 3, problem.heads_q = 4, problem.heads_kv = 2, problem.seqlen_q = 150, problem.seqlen_k = 900;
+      if (problem.mask != MaskKind::none) problem.mask = MaskKind::bottom_right;
+      problem.window_left = left;
+      testing::RandomCall call(problem, ++seed, 16);
+      call.steepen(100);
+      for (const KernelConfig& config : one_of_each_pipeline(*backend, problem)) {
+        const auto plan =
+            backend->find<AttentionFwd>().value()->plan(problem, {config}, "a test", BuildPolicy::allowed).value();
+        ASSERT_TRUE(call.run(*plan));
+        EXPECT_EQ(call.judge(), "") << native_name(config) << "\n" << testing::describe(problem);
+        const std::vector<float> first = call.output();
+        ASSERT_TRUE(call.run(*plan));
+        EXPECT_EQ(call.output(), first) << native_name(config) << "\n" << testing::describe(problem);
+      }
+    }
+  }
+}
+
+// A tile that comes again for one of its rows gives the others the bits that they had, and so do the careful tiles that
+// follow it.
+TEST_F(CudaAttentionTest, RowsKeepTheirBitsBesideSteepOnes) {
+  AttentionProblem problem = medium();
+  problem.heads_q = 64;
+  problem.batch = 4;
+  constexpr std::int64_t kSteepRow = 600;
+  for (const int dim : {64, 128, 256}) {
+    problem.head_dim_qk = problem.head_dim_v = dim;
+    const testing::OnDevice tensors(problem);
+    std::vector<std::vector<std::uint16_t>> inputs;
+    const auto upload = [&](std::size_t at) {
+      return copy_to_device(*tensors.context, tensors.memory[at].data(), inputs[at].data(), inputs[at].size() * 2);
+    };
+    for (std::size_t at = 0; at < 3; ++at) {
+      std::vector<float> values(tensors.memory[at].bytes() / 2);
+      fill_normal(values, {9, at});
+      inputs.emplace_back();
+      for (const float value : values) inputs[at].push_back(to_bf16(value));
+      ASSERT_TRUE(upload(at));
+    }
+    Dispatcher dispatcher({.device = kDevice});
+    const auto plan = dispatcher.plan(problem).value();
+    ASSERT_TRUE(plan->run(tensors.arguments));
+    const std::vector<std::uint16_t> before = tensors.output();
+    for (std::int64_t head = 0; head < problem.batch * problem.heads_q; head += 5)
+      for (std::int64_t i = 0; i < dim; ++i)
+        inputs[0][static_cast<std::size_t>((head * problem.seqlen_q + kSteepRow) * dim + i)] += 8 << 7;  // times 2^8
+    ASSERT_TRUE(upload(0));
+    ASSERT_TRUE(plan->run(tensors.arguments));
+    const std::vector<std::uint16_t> after = tensors.output();
+    std::int64_t apart = 0, steep = 0;
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      if (after[i] == before[i]) continue;
+      const std::int64_t row = static_cast<std::int64_t>(i) / dim;
+      ++(row % problem.seqlen_q == kSteepRow && row / problem.seqlen_q % 5 == 0 ? steep : apart);
+    }
+    EXPECT_EQ(apart, 0) << dim;
+    EXPECT_GT(steep, 0) << dim;
   }
 }
 

@@ -38,6 +38,9 @@ class RandomCall {
   [[nodiscard]] const AttentionProblem& problem() const { return problem_; }
   [[nodiscard]] const AttentionArguments& arguments() const { return arguments_; }
 
+  /// Multiplies the logits, before the first run.
+  void steepen(float factor) { tensors_.scale = arguments_.scale *= factor; }
+
   /// Makes the reference, poisons the outputs and runs the plan; on a device, on copies of all tensors and their red
   /// zones.
   [[nodiscard]] Status run(const AttentionPlan& plan);

@@ -25,6 +25,8 @@ constexpr Maxima kMaxima = kRoomy && cfg::kWarpgroups == 2                   ? M
                                                                            : Maxima::floats;
 // A tile's second block and the blocks that are cut share a copy of the code, which saves a tenth of the compile time.
 constexpr bool kSharedStep = kRoomy && kBounded && cfg::kWarpgroups == 2 && !cfg::kFp8;
+// Whether a tile's block takes the rows' maxima, or trusts in the base that they have.
+enum class Base { maximum, trusted };
 
 struct Consumer {
   const Shared& shared;
@@ -39,6 +41,7 @@ struct Consumer {
   RingPlace<cfg::kQStages> queries;
   RingPlace<kSharedBias ? kBiasStages : 1> bias;
 
+  u32 q[kQueryRegisters ? kStepsQk : 1][4];
   float s[kScores];
   u32 p[kProbabilities];
   float o[kOutputs];
@@ -162,14 +165,17 @@ struct Consumer {
   }
 
   // From scores to probabilities.
-  template <bool kFirst, bool kGuard>
+  template <bool kFirst, bool kGuard, Base kBase = Base::maximum>
   TS_DEVICE void softmax(int n, bool cut) {
-    if constexpr (kMayGoUnshifted) {
+    if constexpr (kBase == Base::trusted) {
+      finish_block(n, cut);
+      trust_base(s, rows, factor, unit);
+    } else if constexpr (kMayGoUnshifted) {
       capped_softmax<kFirst, kGuard>(n, cut);
     } else {
       finish_block(n, cut);
       if (cut) mask(n);
-      update_softmax<kFirst, kGuard, kGuard ? Maxima::floats : kMaxima>(s, rows, factor, unit);
+      update_softmax<kFirst, kGuard, kGuard ? Maxima::floats : kMaxima, kTrusting>(s, rows, factor, unit);
     }
   }
 
@@ -246,17 +252,41 @@ struct Consumer {
     mask(n);
   }
 
+  // With kQueryRegisters: the tile's queries, as the A operand of each step, and their place in shared memory is free.
+  TS_DEVICE void take_queries() {
+    mbarrier_wait(shared.query_full(warpgroup, queries.index), queries.phase);
+    if constexpr (kQueryRegisters) {
+      const u32 lane = threadIdx.x & 31;
+      const u32 row = (threadIdx.x >> 5 & 3) * 16 + (lane & 15);
+      const u32 from = shared.query(warpgroup, queries.index) + row * kColumnBytes;
+#pragma unroll
+      for (int k = 0; k < kStepsQk; ++k) {
+        const u32 chunk = (k % 4 * 2 + (lane >> 4)) ^ (row & 7);
+        load_matrices(q[k], from + k / 4 * kWarpgroupRows * kColumnBytes + chunk * 16);
+      }
+      give_queries_back();
+    }
+  }
+
   TS_DEVICE void issue_scores() {
     const u64 a = descriptor_k_major(uniform(shared.query(warpgroup, queries.index)));
     const u64 b = descriptor_k_major(uniform(shared.key(keys.index)));
     pin(s);
+    if constexpr (kQueryRegisters) {
+#pragma unroll
+      for (int k = 0; k < kStepsQk; ++k) pin(q[k]);
+    }
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < kStepsQk; ++k) {
       // A step is 32 bytes; a column of shared memory holds four. Offsets in units of 16 bytes.
       const int column = k / 4, step = k % 4 * 2;
-      Wgmma<cfg::kTileN, kElement>::ss(s, a + (column * kWarpgroupRows * 8 + step),
-                                       b + (column * cfg::kTileN * 8 + step), k != 0);
+      const u64 keys_of_step = b + (column * cfg::kTileN * 8 + step);
+      if constexpr (kQueryRegisters) {
+        Wgmma<cfg::kTileN, kElement>::template rs<false>(s, q[k][0], q[k][1], q[k][2], q[k][3], keys_of_step, k != 0);
+      } else {
+        Wgmma<cfg::kTileN, kElement>::ss(s, a + (column * kWarpgroupRows * 8 + step), keys_of_step, k != 0);
+      }
     }
     wgmma_commit();
   }
@@ -284,11 +314,21 @@ struct Consumer {
     if (leader()) mbarrier_arrive(shared.value_empty(values.index));
     values.advance();
   }
+  // After the tile's last scores; queries in registers have left their place long before.
   TS_DEVICE void release_queries() {
-    if (leader()) mbarrier_arrive(shared.query_empty(warpgroup, queries.index));
+    if constexpr (!kQueryRegisters) give_queries_back();
+  }
+  TS_DEVICE void give_queries_back() {
+    if constexpr (kQueryRegisters) {
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) mbarrier_arrive(shared.query_empty(warpgroup, queries.index));
+    } else {
+      if (leader()) mbarrier_arrive(shared.query_empty(warpgroup, queries.index));
+    }
     queries.advance();
   }
 
+  TS_DEVICE bool is_careful() const { return kTrusting && TileRing::is_careful(shared, slot); }
   TS_DEVICE bool is_cut(int n) const { return n >= whole_end || n < whole_begin; }
 
   TS_DEVICE void sync_warpgroup() const {
@@ -353,7 +393,7 @@ struct Consumer {
 
   // One turn of the pipeline inside a tile: block n is scored while the block before it is multiplied with its values.
   // `second` is a tile's second block, under whose scores the tile before is stored; the turn ends before that.
-  template <bool kMasked>
+  template <bool kMasked, Base kBase = Base::maximum>
   TS_DEVICE void step(int n, int accumulate, bool second) {
     ask_scales(n);
     mbarrier_wait(shared.key_full(keys.index), keys.phase);
@@ -373,7 +413,7 @@ struct Consumer {
     release_keys();
     if (n == begin) release_queries();
     use_scales();
-    softmax<false, kMasked>(n, kMasked && is_cut(n));
+    softmax<false, kMasked, kBase>(n, kMasked && is_cut(n));
     change_value_scale<false>();
     drop_block(n);
     if constexpr (cfg::kLateWait) hold_until(rows.sum[0]);
@@ -398,7 +438,7 @@ struct Consumer {
     enter(next, next_slot);
     ask_scales(end - 1);
     pass_keys(leading);
-    mbarrier_wait(shared.query_full(warpgroup, queries.index), queries.phase);
+    take_queries();
     mbarrier_wait(shared.key_full(keys.index), keys.phase);
     begin_turn();
     issue_scores();
@@ -415,27 +455,30 @@ struct Consumer {
   TS_DEVICE int walk() {
     int accumulate = 0;
     int n = end - 2;
-    bool second = cfg::kLateStore;
+    bool second = cfg::kLateStore || kTrusting;
     if (cfg::kLateStore && n < begin) store_done();
     if constexpr (!kSharedStep) {
-      if (second && n >= begin) {
-        step<kBounded>(n, 0, true);
+      for (; n >= begin && (second || (!kBounded && is_careful())); --n) {
+        step<kBounded>(n, accumulate, second);
         accumulate = 1;
-        --n;
+        second = false;
       }
       second = false;
     }
     do {
       if constexpr (kBounded) {
-        for (; n >= begin && (second || is_cut(n)); --n) {
+        for (; n >= begin && (second || is_cut(n) || is_careful()); --n) {
           step<true>(n, accumulate, second);
           accumulate = 1;
           second = false;
         }
       }
       for (; n >= imax(begin, whole_begin); --n) {
-        step<false>(n, accumulate, false);
+        step<false, kTrusting ? Base::trusted : Base::maximum>(n, accumulate, false);
         accumulate = 1;
+      }
+      if constexpr (kTrusting && cfg::kMaskLeft) {
+        if (!is_careful()) keep_wrong(rows);
       }
     } while (cfg::kMaskLeft && kRoomy && n >= begin);
     if constexpr (cfg::kMaskLeft && !kRoomy) {
@@ -449,8 +492,12 @@ struct Consumer {
 
   // Where registers are scarce what a tile is are read again at its end, instead of being kept beside the next tile's.
   TS_DEVICE void store(const Tile& t, u32 t_slot, RowState& t_rows, float t_value_scale) {
-    constexpr bool kKept = kConsumerRegisters >= 200;
-    store_tile(args, kKept ? t : TileRing::read(shared, t_slot), warpgroup, t_rows, o, t_value_scale);
+    constexpr bool kKept = kConsumerRegisters >= 200 && !kQueryRegisters;
+    const bool right =
+        store_tile(args, kKept ? t : TileRing::read(shared, t_slot), warpgroup, t_rows, o, t_value_scale);
+    if constexpr (kTrusting) {
+      if (__any_sync(0xffffffffu, !right)) TileRing::ask_again(shared, t_slot);
+    }
     TileRing::release(shared, t_slot);
   }
   // The tile before this one, if its output still waits in the registers: it is stored while the second block is
@@ -476,7 +523,7 @@ struct Consumer {
     enter(next, next_slot);
     ask_scales(end - 1);
     pass_keys(leading);
-    mbarrier_wait(shared.query_full(warpgroup, queries.index), queries.phase);
+    take_queries();
     mbarrier_wait(shared.key_full(keys.index), keys.phase);
     begin_turn();
     issue_scores();
@@ -518,7 +565,7 @@ struct Consumer {
   TS_DEVICE void pass_tile(const Tile& t) {
     mbarrier_wait(shared.query_full(warpgroup, queries.index), queries.phase);
     sync_warpgroup();
-    release_queries();
+    give_queries_back();
     for (int n = t.n_begin; n < t.n_end; ++n) {
       pass_keys(1);
       pass_values(1);
@@ -537,9 +584,9 @@ struct Consumer {
     waiting = false;
     Tile next;
     u32 next_slot = ring.pop(shared, next);
-    while (next.n_end != 0) {
-      if (!has_rows(next, warpgroup)) {
-        pass_tile(next);
+    while (next.n_end != 0 || next.is_pause()) {
+      if (next.is_pause() || !has_rows(next, warpgroup)) {
+        if (!next.is_pause()) pass_tile(next);
         TileRing::release(shared, next_slot);
         next_slot = ring.pop(shared, next);
         continue;

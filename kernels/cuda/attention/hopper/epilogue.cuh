@@ -11,18 +11,22 @@ namespace ts {
 
 constexpr int kOutputs = kOutputColumns / 2;  // output registers of a thread
 
-TS_DEVICE void store_tile(const TsCudaAttentionArgs& args, const Tile& t, int warpgroup, RowState& rows,
+// Returns whether the thread's rows are right: with kTrusting a row may have needed a maximum that was not taken.
+TS_DEVICE bool store_tile(const TsCudaAttentionArgs& args, const Tile& t, int warpgroup, RowState& rows,
                           float (&o)[kOutputs], float value_scale) {
   const int lane = threadIdx.x & 31;
   const int first_row = t.row + warpgroup * kWarpgroupRows + (threadIdx.x >> 5 & 3) * 16 + (lane >> 2);
+  bool right = true;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = first_row + 8 * r;
     const int query = row / cfg::kPackGqa;
     const int head = cfg::kPackGqa > 1 ? t.head * cfg::kPackGqa + row % cfg::kPackGqa : t.head;
     const float sink = cfg::kSink && args.sink != nullptr ? args.sink[head] : -kInfinity;
-    const RowResult result = finish_row<cfg::kSink>(base_logit(rows.peak[r]), quad_sum(rows.sum[r]), sink);
+    const float sum = quad_sum(rows.sum[r]);
+    const RowResult result = finish_row<cfg::kSink>(base_logit(rows.peak[r]), sum, sink);
     const bool inside = row < t.rows();
+    if constexpr (kTrusting) right = right && (!inside || is_within(sum));
     const i64 position = query + t.offset_q;
     const i64 batch = cfg::kGroupMode ? 0 : t.batch;
     if (cfg::kLse && args.lse != nullptr && inside && (lane & 3) == 0) {
@@ -34,6 +38,7 @@ TS_DEVICE void store_tile(const TsCudaAttentionArgs& args, const Tile& t, int wa
     store_row<cfg::kBf16>(inside ? out : nullptr, o, r,
                           result.scale * keep_scale(args) * (cfg::kFp8 ? value_scale : 1.0f), cfg::kHeadDimV);
   }
+  return right;
 }
 
 }  // namespace ts

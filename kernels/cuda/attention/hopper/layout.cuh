@@ -77,6 +77,12 @@ constexpr int kConsumerBudget =
     (kEntryRegisters * (cfg::kWarpgroups + 1) - kProducerRegisters) / cfg::kWarpgroups / 8 * 8;
 constexpr int kConsumerRegisters = kConsumerBudget > 240 ? 240 : kConsumerBudget;
 
+// Queries as the A operand from registers spare the tensor cores a third of what Q x K^T reads of shared memory. Two
+// warpgroups and up to 128 columns leave the registers, unless a bias or dropout takes them.
+constexpr bool kQueryRegisters = cfg::kWarpgroups == 2 && !cfg::kFp8 && cfg::kHeadDimQk > 64 &&
+                                 cfg::kHeadDimQk <= 128 && cfg::kHeadDimV <= 128 && cfg::kTileN <= 128 &&
+                                 !cfg::kBias && !cfg::kDropout;
+
 // With a right or left bound a warpgroup passes over the blocks that only the others' rows see. Two passed blocks are
 // as many as fit between a tile's last wgmma and the next tile's first ones without waiting for a value that is
 // loaded later.
@@ -133,6 +139,10 @@ struct Shared {
   TS_DEVICE u32 tile_full(u32 slot) const { return barrier(kTileBarrier + 2 * slot); }
   TS_DEVICE u32 tile_empty(u32 slot) const { return tile_full(slot) + 8; }
   TS_DEVICE u32 tile(u32 slot) const { return base + kTileOffset + slot * kTileInts * 4; }
+  TS_DEVICE u32 tile_again(u32 slot) const { return tile(slot) + 40; }
+  // Words of the producer's that would take registers.
+  TS_DEVICE u32 careful() const { return base + kScratchOffset + 4; }
+  TS_DEVICE u32 look() const { return base + kScratchOffset + 8; }
 
   TS_DEVICE void init_barriers() const {
     for (int s = 0; s < cfg::kStages; ++s) {
@@ -144,7 +154,7 @@ struct Shared {
     for (int w = 0; w < cfg::kWarpgroups; ++w) {
       for (int b = 0; b < cfg::kQStages; ++b) {
         mbarrier_init(query_full(w, b), 1);
-        mbarrier_init(query_empty(w, b), 1);
+        mbarrier_init(query_empty(w, b), kQueryRegisters ? 4 : 1);
       }
       for (int b = 0; b < kBiasStages; ++b) {
         mbarrier_init(bias_full(w, b), 1);
@@ -156,9 +166,12 @@ struct Shared {
       mbarrier_init(raw_empty(s), 4);
     }
     for (int s = 0; s < kTileSlots; ++s) {
+      store_word(tile_again(s), 0);
       mbarrier_init(tile_full(s), 1);
       mbarrier_init(tile_empty(s), (kSharedBias ? 5 : 4) * cfg::kWarpgroups + (cfg::kFp8 ? 4 : 0));
     }
+    store_word(careful(), 0);
+    store_word(look(), 0);
     fence_mbarrier_init();
   }
 };

@@ -60,31 +60,72 @@ struct Producer {
     prefetch_tensor_map(&maps.v);
   }
 
+  // A block whose keys are loaded and whose values are not.
+  struct Block {
+    int key = -1;
+    int head = 0, batch = 0;
+  } late;
+  TS_DEVICE void load_late_values() {
+    if (late.key >= 0) load_values(late.key, late.head, late.batch);
+  }
+
+  // Hands an item's tile to the consumers and loads it; `fresh` if it is the walk's, which then draws the item after it.
+  TS_DEVICE void feed(const TsCudaAttentionArgs& args, TileRing& ring, const Tile& t, int item, bool fresh, Walk& walk) {
+    ring.push(shared, t, item);
+    const int head = cfg::kPackGqa > 1 ? t.head : t.head / static_cast<int>(args.heads_q / args.heads_kv);
+    const int batch = cfg::kGroupMode ? 0 : t.batch;
+    if constexpr (kQueryRegisters) load_queries(t);
+    for (int n = t.n_end - 1; n >= t.n_begin; --n) {
+      if (fresh && Walk::is_due(t, n)) walk.draw(args);
+      const int key = n * cfg::kTileN + t.offset_k;
+      load_keys(key, head, batch);
+      load_late_values();
+      if (!kQueryRegisters && n == t.n_end - 1) load_queries(t);
+      late = {key, head, batch};
+    }
+  }
+
+  // With kTrusting the walk's end is not the work's: the consumers may ask for tiles again. So they get a pause, before
+  // which they finish what they have, and the slots of the ring are looked through once more.
   TS_DEVICE void run(const TsCudaAttentionArgs& args) {
     prefetch_maps();
     TileRing ring;
     Walk walk;
-    const int group = static_cast<int>(args.heads_q / args.heads_kv);
-    int late_key = -1, late_head = 0, late_batch = 0;  // the block whose keys are loaded and whose values are not
     Tile t;
-    for (walk.start(); walk.take(args, t); walk.advance()) {
-      ring.push(shared, t);
-      const int head = cfg::kPackGqa > 1 ? t.head : t.head / group;
-      const int batch = cfg::kGroupMode ? 0 : t.batch;
-      for (int n = t.n_end - 1; n >= t.n_begin; --n) {
-        if (Walk::is_due(t, n)) walk.draw(args);
-        const int key = n * cfg::kTileN + t.offset_k;
-        load_keys(key, head, batch);
-        if (late_key >= 0) load_values(late_key, late_head, late_batch);
-        if (n == t.n_end - 1) load_queries(t);
-        late_key = key;
-        late_head = head;
-        late_batch = batch;
+    walk.start();
+    while (true) {
+      // After the pause: slots of the ring that are left to look at, and 8 times the next one's place, counted from 1.
+      const int look = kTrusting ? load_word(shared.look()) : 0;
+      const bool looking = look > 0;
+      if (looking && look % 8 == 0) break;
+      int item = kTrusting ? ring.asked_again(shared, looking ? look / 8 - 1 : 0) : -1;
+      const bool again = item >= 0, fresh = !again && !looking && walk.index < args.work_items;
+      // Each slot is looked at once: a tile that is fed takes one that has been, and moves the ring's place on.
+      if (looking) store_word(shared.look(), again ? look - 1 : look + 7);
+      if (again) TileRing::be_careful(shared);
+      if (fresh) item = walk.index;
+      if (item >= 0) {
+        if (find_tile(args, item, t)) {
+          feed(args, ring, t, item, fresh, walk);
+        } else {
+          walk.draw(args);
+        }
+        if (fresh) walk.advance();
+      } else if (!kTrusting) {
+        break;
+      } else if (!looking) {
+        load_late_values();
+        late.key = -1;
+        t.row = 1;
+        t.n_end = 0;
+        ring.push(shared, t);
+        store_word(shared.look(), 8 + kTileSlots);
       }
     }
-    if (late_key >= 0) load_values(late_key, late_head, late_batch);
-    Tile end = {};
-    ring.push(shared, end);
+    load_late_values();
+    t.row = 0;
+    t.n_end = 0;
+    ring.push(shared, t);
     walk.finish(args);
   }
 };

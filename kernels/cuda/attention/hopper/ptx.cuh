@@ -2,7 +2,7 @@
 // named barriers.
 #pragma once
 
-#include "../../common/common.cuh"
+#include "../../common/matrices.cuh"
 
 namespace ts {
 
@@ -31,6 +31,15 @@ TS_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
       "}" ::"r"(barrier),
       "r"(parity)
       : "memory");
+}
+
+TS_DEVICE void store_word(u32 address, int x) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(x) : "memory");
+}
+TS_DEVICE int load_word(u32 address) {
+  int x;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(address) : "memory");
+  return x;
 }
 
 TS_DEVICE void prefetch_tensor_map(const void* map) {

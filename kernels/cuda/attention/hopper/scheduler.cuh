@@ -13,16 +13,25 @@
 
 namespace ts {
 
+// Tiles whose blocks beyond the first two are taken without maxima (trust_base). One that turns out to have a row that
+// needs them goes through the ring again, as a careful one, and so do all tiles of its block of threads after it: a
+// careful tile gives a trusting one's bits where that is right, and takes longer. Blocks are walked backwards, so with
+// ALiBi and without a right bound the logits of a sequence's first rows would rise from block to block.
+constexpr bool kTrusting = cfg::kBf16 && !cfg::kFp8 && !cfg::kSoftCap && !cfg::kBias && !cfg::kDropout &&
+                           !(cfg::kAlibi && !cfg::kMaskRight) && cfg::kWarpgroups > 1;
+
 struct Tile {
   int row;   // first row; rows are (query, packed head) with the head running fastest
   int head;  // query head, or key/value head when heads are packed
   int batch;
-  int n_begin;  // key blocks n_begin .. n_end - 1, at least one; n_end == 0 ends the work
+  int n_begin;  // key blocks n_begin .. n_end - 1, at least one; n_end == 0 ends the work, or (is_pause) says that what
+                // comes next is known when the tiles before are done
   int n_end;
   Lengths length;
   int offset_q;  // first row of the sequence in a packed tensor (group mode), else 0
   int offset_k;
 
+  TS_DEVICE bool is_pause() const { return n_end == 0 && row != 0; }
   TS_DEVICE int rows() const { return length.q * cfg::kPackGqa; }
 };
 
@@ -80,8 +89,7 @@ TS_DEVICE BlockRange own_blocks(const TsCudaAttentionArgs& args, const Tile& t, 
 // current tile began would hold an item that another block, done sooner, could start now, and long tiles would no longer
 // come first.
 struct Walk {
-  int index;
-  unsigned int ticket;
+  int index;  // after draw: less gridDim.x, with kDynamicScheduler when the answer is there
 
   TS_DEVICE void start() { index = blockIdx.x; }
   // The tile of the current item, or of the first one after it that is a tile; false when there are no more.
@@ -96,15 +104,9 @@ struct Walk {
   static TS_DEVICE bool is_due(const Tile& t, int n) { return n == imin(t.n_begin + 1, t.n_end - 1); }
   // Asks for the item after the current one; once for each item.
   TS_DEVICE void draw(const TsCudaAttentionArgs& args) {
-    if constexpr (cfg::kDynamicScheduler) ticket = atomicAdd(args.tile_counters, 1u);
+    if constexpr (cfg::kDynamicScheduler) index = static_cast<int>(atomicAdd(args.tile_counters, 1u));
   }
-  TS_DEVICE void advance() {
-    if constexpr (cfg::kDynamicScheduler) {
-      index = gridDim.x + ticket;
-    } else {
-      index += gridDim.x;
-    }
-  }
+  TS_DEVICE void advance() { index += gridDim.x; }
   TS_DEVICE void finish(const TsCudaAttentionArgs& args) {
     if constexpr (cfg::kDynamicScheduler) {
       if (atomicAdd(args.tile_counters + 1, 1u) == gridDim.x - 1) {
@@ -119,7 +121,8 @@ struct Walk {
 struct TileRing {
   RingPlace<kTileSlots> place;
 
-  TS_DEVICE void push(const Shared& shared, const Tile& t) {
+  // `item` is the tile's work item, with kTrusting.
+  TS_DEVICE void push(const Shared& shared, const Tile& t, int item = 0) {
     mbarrier_wait(shared.tile_empty(place.index), place.phase ^ 1);
     const u32 address = shared.tile(place.index);
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(t.row), "r"(t.head), "r"(t.batch),
@@ -128,7 +131,9 @@ struct TileRing {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address + 16), "r"(t.n_end), "r"(t.length.q),
                  "r"(t.length.k), "r"(t.offset_q)
                  : "memory");
-    asm volatile("st.shared.b32 [%0], %1;" ::"r"(address + 32), "r"(t.offset_k) : "memory");
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address + 32), "r"(t.offset_k),
+                 "r"(kTrusting ? load_word(shared.careful()) : 0), "r"(0), "r"(kTrusting ? item : 0)
+                 : "memory");
     mbarrier_arrive(shared.tile_full(place.index));
     place.advance();
   }
@@ -153,8 +158,25 @@ struct TileRing {
                  : "=r"(t.n_end), "=r"(t.length.q), "=r"(t.length.k), "=r"(t.offset_q)
                  : "r"(address + 16)
                  : "memory");
-    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(t.offset_k) : "r"(address + 32) : "memory");
+    t.offset_k = load_word(address + 32);
     return t;
+  }
+  // Of the tile in a slot that is not released yet, with kTrusting.
+  static TS_DEVICE bool is_careful(const Shared& shared, u32 slot) { return load_word(shared.tile(slot) + 36) != 0; }
+  // A consumer that has not released the slot yet asks for its tile once more, unless it was a careful one.
+  static TS_DEVICE void ask_again(const Shared& shared, u32 slot) {
+    if (!is_careful(shared, slot)) store_word(shared.tile_again(slot), 1);
+  }
+  // All tiles that the producer pushes from now on are careful ones.
+  static TS_DEVICE void be_careful(const Shared& shared) { store_word(shared.careful(), 1); }
+  // The producer's: waits for the slot `ahead` places after the one that it pushes to next; the item of the slot's last
+  // tile if that is asked for again, else -1.
+  TS_DEVICE int asked_again(const Shared& shared, u32 ahead) const {
+    const u32 slot = (place.index + ahead) % kTileSlots;
+    mbarrier_wait(shared.tile_empty(slot), place.phase ^ (place.index + ahead < kTileSlots ? 1 : 0));
+    int again, item;
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(again), "=r"(item) : "r"(shared.tile_again(slot)) : "memory");
+    return again != 0 ? item : -1;
   }
   static TS_DEVICE void release(const Shared& shared, u32 slot) {
     __syncwarp();

@@ -1,7 +1,7 @@
 // wgmma with float32 accumulators, m64nNk16 of 16-bit elements and m64nNk32 of e4m3, for every
 // N that is a multiple of 16: `ss` takes A from shared memory and a K-major B (queries times keys), or with kNMajor an
-// N-major one, which e4m3 has not; `rs` takes A from registers and B N-major (probabilities times values), in e4m3
-// K-major. One specialisation per N, because the number of accumulator registers is part of the instruction's text.
+// N-major one, which e4m3 has not; `rs` takes A from registers and B N-major (probabilities times values), or K-major
+// without kNMajor and in e4m3. One specialisation per N, because the number of accumulator registers is part of the instruction's text.
 //
 // Accumulator layout (thread t of 128, warp w = t / 32, g = t % 32 / 4, q = t % 4): d[4j], d[4j+1] are row 16w+g,
 // columns 8j+2q, 8j+2q+1; d[4j+2], d[4j+3] the same columns of row 16w+g+8. A thread owns two rows; a row lives in four
@@ -88,8 +88,8 @@ struct Wgmma;
 #define TS_REGS_15 TS_REGS_14, TS_F8(112)
 #define TS_REGS_16 TS_REGS_15, TS_F8(120)
 
-// `I0`..`I5` are the numbers of the operands after the accumulators.
-#define TS_WGMMA(N, COUNT, ELEMENT, SHAPE, SS, RS, I0, I1, I2, I3, I4, I5)                               \
+// `I0`..`I6` are the numbers of the operands after the accumulators.
+#define TS_WGMMA(N, COUNT, ELEMENT, SHAPE, SS, RS, I0, I1, I2, I3, I4, I5, I6)                               \
   template <>                                                                                            \
   struct Wgmma<N, Element::ELEMENT> {                                                                    \
     template <bool kNMajor = false>                                                                      \
@@ -101,6 +101,7 @@ struct Wgmma;
                    : TS_REGS_##COUNT                                                                     \
                    : "l"(a), "l"(b), "r"(accumulate), "n"(kNMajor ? 1 : 0));                             \
     }                                                                                                    \
+    template <bool kNMajor = true>                                                                       \
     static TS_DEVICE void rs(float (&d)[N / 2], u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulate) { \
       asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #I5                                                \
                    ", 0;\n"                                                                              \
@@ -108,29 +109,30 @@ struct Wgmma;
                    " {" TS_NAMES_##COUNT "}, {%" #I0 ", %" #I1 ", %" #I2 ", %" #I3 "}, %" #I4 ", p, " RS \
                    "; }"                                                                                 \
                    : TS_REGS_##COUNT                                                                     \
-                   : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(accumulate));                       \
+                   : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(accumulate),                        \
+                     "n"(kNMajor ? 1 : 0));                                                              \
     }                                                                                                    \
   };
-#define TS_WGMMA_TYPES(N, COUNT, I0, I1, I2, I3, I4, I5)                                           \
-  TS_WGMMA(N, COUNT, bf16, "k16.f32", "1, 1, 0, %" #I3, "1, 1, 1", I0, I1, I2, I3, I4, I5)       \
-  TS_WGMMA(N, COUNT, f16, "k16.f32", "1, 1, 0, %" #I3, "1, 1, 1", I0, I1, I2, I3, I4, I5)        \
-  TS_WGMMA(N, COUNT, e4m3, "k32.f32", "1, 1", "1, 1", I0, I1, I2, I3, I4, I5)
-TS_WGMMA_TYPES(16, 1, 8, 9, 10, 11, 12, 13)
-TS_WGMMA_TYPES(32, 2, 16, 17, 18, 19, 20, 21)
-TS_WGMMA_TYPES(48, 3, 24, 25, 26, 27, 28, 29)
-TS_WGMMA_TYPES(64, 4, 32, 33, 34, 35, 36, 37)
-TS_WGMMA_TYPES(80, 5, 40, 41, 42, 43, 44, 45)
-TS_WGMMA_TYPES(96, 6, 48, 49, 50, 51, 52, 53)
-TS_WGMMA_TYPES(112, 7, 56, 57, 58, 59, 60, 61)
-TS_WGMMA_TYPES(128, 8, 64, 65, 66, 67, 68, 69)
-TS_WGMMA_TYPES(144, 9, 72, 73, 74, 75, 76, 77)
-TS_WGMMA_TYPES(160, 10, 80, 81, 82, 83, 84, 85)
-TS_WGMMA_TYPES(176, 11, 88, 89, 90, 91, 92, 93)
-TS_WGMMA_TYPES(192, 12, 96, 97, 98, 99, 100, 101)
-TS_WGMMA_TYPES(208, 13, 104, 105, 106, 107, 108, 109)
-TS_WGMMA_TYPES(224, 14, 112, 113, 114, 115, 116, 117)
-TS_WGMMA_TYPES(240, 15, 120, 121, 122, 123, 124, 125)
-TS_WGMMA_TYPES(256, 16, 128, 129, 130, 131, 132, 133)
+#define TS_WGMMA_TYPES(N, COUNT, I0, I1, I2, I3, I4, I5, I6)                                           \
+  TS_WGMMA(N, COUNT, bf16, "k16.f32", "1, 1, 0, %" #I3, "1, 1, %" #I6, I0, I1, I2, I3, I4, I5, I6)       \
+  TS_WGMMA(N, COUNT, f16, "k16.f32", "1, 1, 0, %" #I3, "1, 1, %" #I6, I0, I1, I2, I3, I4, I5, I6)        \
+  TS_WGMMA(N, COUNT, e4m3, "k32.f32", "1, 1", "1, 1", I0, I1, I2, I3, I4, I5, I6)
+TS_WGMMA_TYPES(16, 1, 8, 9, 10, 11, 12, 13, 14)
+TS_WGMMA_TYPES(32, 2, 16, 17, 18, 19, 20, 21, 22)
+TS_WGMMA_TYPES(48, 3, 24, 25, 26, 27, 28, 29, 30)
+TS_WGMMA_TYPES(64, 4, 32, 33, 34, 35, 36, 37, 38)
+TS_WGMMA_TYPES(80, 5, 40, 41, 42, 43, 44, 45, 46)
+TS_WGMMA_TYPES(96, 6, 48, 49, 50, 51, 52, 53, 54)
+TS_WGMMA_TYPES(112, 7, 56, 57, 58, 59, 60, 61, 62)
+TS_WGMMA_TYPES(128, 8, 64, 65, 66, 67, 68, 69, 70)
+TS_WGMMA_TYPES(144, 9, 72, 73, 74, 75, 76, 77, 78)
+TS_WGMMA_TYPES(160, 10, 80, 81, 82, 83, 84, 85, 86)
+TS_WGMMA_TYPES(176, 11, 88, 89, 90, 91, 92, 93, 94)
+TS_WGMMA_TYPES(192, 12, 96, 97, 98, 99, 100, 101, 102)
+TS_WGMMA_TYPES(208, 13, 104, 105, 106, 107, 108, 109, 110)
+TS_WGMMA_TYPES(224, 14, 112, 113, 114, 115, 116, 117, 118)
+TS_WGMMA_TYPES(240, 15, 120, 121, 122, 123, 124, 125, 126)
+TS_WGMMA_TYPES(256, 16, 128, 129, 130, 131, 132, 133, 134)
 #undef TS_WGMMA_TYPES
 #undef TS_WGMMA
 

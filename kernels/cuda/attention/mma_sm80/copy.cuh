@@ -1,7 +1,7 @@
 // Thin names for the instructions of sm_80 that bring operands to the mma: asynchronous copies, ldmatrix.
 #pragma once
 
-#include "../../common/common.cuh"
+#include "../../common/matrices.cuh"
 
 namespace ts {
 
@@ -29,20 +29,6 @@ TS_DEVICE void copy_wait_for() {
 }
 TS_DEVICE void copy_wait() {
   copy_wait_for<0>();
-}
-
-// Four 8x8 matrices of 16-bit elements; lane i gives the address of row i % 8 of matrix i / 8.
-TS_DEVICE void load_matrices(u32 (&r)[4], u32 address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(address)
-               : "memory");
-}
-TS_DEVICE void load_matrices_transposed(u32 (&r)[4], u32 address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(address)
-               : "memory");
 }
 
 // Two neighbouring words of shared memory.

@@ -75,15 +75,19 @@ TS_INLINE void exchange(Vec (&row)[kLanes]) {
   }
 }
 
+TS_INLINE void transpose(Vec (&row)[kLanes]) {
+  exchange<1>(row);
+  exchange<2>(row);
+  exchange<4>(row);
+  if constexpr (kLanes == 16) exchange<8>(row);
+}
+
 // The transpose of a kLanes x kLanes block of words: to[c * to_stride + r] = from[r * from_stride + c].
 inline void transpose_block(const float* from, long long from_stride, float* to, long long to_stride) {
   Vec row[kLanes];
 #pragma GCC unroll 16
   for (int r = 0; r < kLanes; ++r) row[r] = load(from + r * from_stride);
-  exchange<1>(row);
-  exchange<2>(row);
-  exchange<4>(row);
-  if constexpr (kLanes == 16) exchange<8>(row);
+  transpose(row);
 #pragma GCC unroll 16
   for (int r = 0; r < kLanes; ++r) store(to + r * to_stride, row[r]);
 }

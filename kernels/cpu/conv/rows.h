@@ -148,7 +148,8 @@ struct ImageRows {
   const Call& args;
   const Phase& phase;
   ChannelLine line;
-  bool in_place;  // the image's words are read as they lie
+  bool in_place;          // the image's words are read as they lie
+  long long last_inside;  // of folded taps, the last pixel whose line ends inside the image
 
   ImageRows(const Call& call, const Phase& its, long long tap_words, RowPlaces& rows, int count,
             [[maybe_unused]] Stored* copy)
@@ -157,6 +158,7 @@ struct ImageRows {
     const long long segments = phase.taps * tap_words <= kTileK ? phase.taps : (kTileK - 2) / max_of(1, tap_words) + 2;
     in_place = kReadsImage && line.step == 1 && line.even && segments <= kMaxSegmentsInPlace &&
                (kInteger || image_channels(args) % (kPack * kStep) == 0) && (!kTiles || kInteger || args.folded == 0);
+    last_inside = args.folded > 0 ? args.x_size[2] - args.c / args.folded : 0;
     rows.moved = 0;
     if constexpr (kOffset) in_place = in_place && raise_image(args, phase, rows, count, copy);
   }
@@ -182,10 +184,8 @@ struct ImageRows {
   void place(const RowPlaces& rows, int count, const Segment& segment, const float** to, float* copies) const {
     if constexpr (kTiles) return place_tiles(rows, count, segment, to, copies);
     find(rows, count, segment, rows.moved, row_of_zeros(), reinterpret_cast<const void**>(to));
-    const long long taps = args.folded > 0 ? args.c / args.folded : 0, last = args.x_size[2] - taps;
     for (int r = 0; args.folded > 0 && r < count; ++r) {
-      const long long first = rows.at[2][r] + segment.offset[2];
-      if ((first >= 0 && first <= last) || to[r] == row_of_zeros()) continue;
+      if (is_inside(rows, r, segment) || to[r] == row_of_zeros()) continue;
       float* const copy = copies + r * kRowWords + segment.at;
       const char* const found = reinterpret_cast<const char*>(to[r]) - rows.moved;
       bring_part(rows, r, segment, reinterpret_cast<const Stored*>(found), copy);
@@ -200,8 +200,12 @@ struct ImageRows {
     find(rows, count, segment, 0, nullptr, places);
     const auto* const found = reinterpret_cast<const Stored* const*>(places);
     float* to = copies + segment.at;
-    if (args.folded == 0 && line.even && line.step == 1) {
-      for (int r = 0; r < count; ++r, to += kRowWords) copy_line(found[r], segment, to);
+    if (line.even && line.step == 1) {
+      for (int r = 0; r < count; ++r, to += kRowWords)
+        if (found[r] == nullptr || is_inside(rows, r, segment))
+          copy_line(found[r], segment, to);
+        else
+          bring_part(rows, r, segment, found[r], to);
       return;
     }
     for (int r = 0; r < count; ++r, to += kRowWords) {
@@ -267,16 +271,19 @@ struct ImageRows {
 
   // Whether lines of folded taps, evenly apart, end inside the image.
   [[nodiscard]] bool are_inside(const RowPlaces& rows, int first, int last, const Segment& segment) const {
-    if (args.folded == 0) return true;
-    const long long begin = rows.at[2][first] + segment.offset[2], end = rows.at[2][last] + segment.offset[2];
-    return begin >= 0 && end >= begin && end * args.folded + args.c <= args.x_size[2] * args.folded;
+    return is_inside(rows, first, segment) && is_inside(rows, last, segment) && rows.at[2][last] >= rows.at[2][first];
+  }
+
+  // Whether the line of folded taps of a row ends inside the image.
+  [[nodiscard]] TS_INLINE bool is_inside(const RowPlaces& rows, int r, const Segment& segment) const {
+    const long long first = rows.at[2][r] + segment.offset[2];
+    return args.folded == 0 || (first >= 0 && first <= last_inside);
   }
 
   // Of a line of folded taps that ends beyond the image, what is inside; false where it does not.
   bool bring_part(const RowPlaces& rows, int r, const Segment& segment, const Stored* from, float* to) const {
-    if (args.folded == 0) return false;
+    if (is_inside(rows, r, segment)) return false;
     const long long first = rows.at[2][r] + segment.offset[2];
-    if (first >= 0 && first * args.folded + args.c <= args.x_size[2] * args.folded) return false;
     inner_part_to_words(from, line, line.even ? 0 : segment.channel,
                         args.inside(first, segment.channel, segment.elements), segment.elements, to);
     return true;

@@ -74,7 +74,8 @@ struct Scratch {
   float* tiles;  // AMX: a's rows as lines of words
   Segment* segments;
   Pixels* pixels;
-  const float** table;  // where the words of a segment's rows begin, for each pixel; AMX: where rows of tiles begin
+  const float** table;      // where the words of a segment's rows begin, for each pixel
+  const float** tile_rows;  // where rows of tiles begin
   unsigned long long end;
 
   explicit Scratch(void* memory) : end(reinterpret_cast<unsigned long long>(memory)) {
@@ -83,8 +84,9 @@ struct Scratch {
     sums = take<float>(kTileM * kTileN);
     tiles = take<float>(kTiles ? kTileM * kRowWords : 0);
     segments = take<Segment>(kTileM);
-    pixels = take<Pixels>(kPack == 1 ? 1 : 0);
-    table = take<const float*>(kTiles ? kTileM : kMaxSegmentsInPlace * kPlaces);
+    pixels = take<Pixels>(1);
+    table = take<const float*>(kReadsImage ? kMaxSegmentsInPlace * kPlaces : kPixels + kScatteredAhead);
+    tile_rows = take<const float*>(kTiles ? kTileM : 0);
   }
 
  private:
@@ -271,6 +273,34 @@ inline void write_weights(const TsConvArgs& args, long long group, long long fir
   }
 }
 
+// AMX: the rows of a segment as lines of words, of pixels 2i and 2i + 1 each, from what they meet.
+inline void turn_rows(const float* const* met, int words, const Segment& segment, float* tiles) {
+  const auto* const from = reinterpret_cast<const Stored* const*>(met);
+  for (int i = 0; i < words; i += kLanes)
+    for (int r = 0; r < segment.count; r += kLanes) {
+      Vec row[kLanes];
+#pragma GCC unroll 16
+      for (int j = 0; j < kLanes; ++j) row[j] = pairs_of(from[2 * (i + j)] + r, from[2 * (i + j) + 1] + r);
+      transpose(row);
+#pragma GCC unroll 16
+      for (int j = 0; j < kLanes; ++j) store(tiles + (segment.at + r + j) * kRowWords + i, row[j]);
+    }
+}
+
+// Pairs of `count` pixels of y, and zeros up to `words`, as panels of whole vectors of columns.
+inline void pack_pairs(const Stored* const* y, int count, int words, long long first_column, const Panels& panels,
+                       float* b) {
+  alignas(64) static constexpr Stored kNothing[kLanes] = {};
+  for (int p = 0; p < panels.count(); ++p)
+    for (int i = 0; i < words; ++i) {
+      float* const to = place_in_panel(panels, p, b, i);
+      for (long long c = panels.first(p); c < panels.first(p + 1); c += kLanes) {
+        const auto line = [&](int pixel) { return pixel < count ? y[pixel] + first_column + c : kNothing; };
+        store(to + c - panels.first(p), pairs_of(line(2 * i), line(2 * i + 1)));
+      }
+    }
+}
+
 void run_weight(const void* args_pointer, long long task, void* memory) {
   const TsConvArgs& given = arguments(args_pointer);
   const Call args(given);
@@ -290,7 +320,10 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
   const long long begin = split * shape.split_pixels, end = min_of(shape.pixels, begin + shape.split_pixels);
 
   if (begin >= end) zero_words(w.sums, kTileM * kTileN);
-  for (int r = 0; kTiles && r < kTileM; ++r) w.table[r] = w.tiles + r * kRowWords;
+  for (int r = 0; kTiles && r < kTileM; ++r) w.tile_rows[r] = w.tiles + r * kRowWords;
+  // AMX: vectors of channels are read from x, and of y, where they lie.
+  const bool whole = kTiles && args.folded == 0 && args.x_strides.channel == 1 && args.y_strides.channel == 1 &&
+                     args.c % kLanes == 0 && args.k % kLanes == 0;
   Lines x_lines = {}, y_lines = {};
   Place place(args, group, begin);
   for (long long first = begin; first < end; first += kPixels) {
@@ -305,7 +338,16 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
           line_to_words(w.pixels->y[i] + at, args.y_strides.channel, some, place_in_panel(panels, p, w.b, i));
       }
     }
-    if (!in_place) {
+    if (kTiles && whole) {
+      const int pixels = (int)min_of(kPixels, end - first);
+      put_pixels(args, place, pixels, *w.pixels);
+      pack_pairs(w.pixels->y, pixels, words, first_column, panels, w.b);
+      for (int p = pixels; p < kPack * words; ++p) w.table[p] = kZeroRow;
+      for (int s = 0; s < segments; ++s) {
+        w.pixels->find(args, pixels, w.segments[s], w.table);
+        turn_rows(w.table, words, w.segments[s], w.tiles);
+      }
+    } else if (!in_place) {
       Place at = start;
       for (int i = 0; i < words; ++i) {
         float* const a = w.a + i * kTileM;
@@ -350,10 +392,10 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
                         w.sums + w.segments[s].at * kTileN);
       }
     } else if constexpr (kTiles) {
-      for (int r = 0; r < round_up(rows, kRows); r += kLanes)
+      for (int r = 0; !whole && r < round_up(rows, kRows); r += kLanes)
         for (int i = 0; i < words; i += kLanes)
           transpose_block(w.a + i * kTileM + r, kTileM, w.tiles + r * kRowWords + i, kRowWords);
-      multiply_panels(Run<PlacedRows>{{w.table, 0}, words, 0}, 0, rows, w.sums);
+      multiply_panels(Run<PlacedRows>{{w.tile_rows, 0}, words, 0}, 0, rows, w.sums);
     } else {
       multiply_panels(Run<TurnedRows>{{w.a, kTileM}, words, 0}, 0, rows, w.sums);
     }

@@ -197,18 +197,22 @@ TS_INLINE void zero_line(Stored* to, int count) {
 // As many lines as a word has elements, and room for what is written beyond.
 using Lines = Stored[kPack][kTileM + kTileN + 2 * kChunk];
 
+// A vector of pairs of 16-bit elements, each of one element of both.
+TS_INLINE Vec pairs_of(const Stored* low, const Stored* high) {
+  using G = Group<kLanes>;
+  const auto bits = [](const Stored* from) {
+    return __builtin_convertvector(*reinterpret_cast<const typename G::LooseShorts*>(from), typename G::Bits);
+  };
+  return (Vec)(bits(low) | bits(high) << 16);
+}
+
 // Words across lines: of one line its elements, of two their pairs.
 inline void lines_to_words(const Lines& lines, int count, float* to) {
   for (int i = 0; i < count; i += kLanes) {
     if constexpr (kPack == 1) {
       store(to + i, load_floats<kElement, kLanes>(lines[0] + i));
     } else {
-      using G = Group<kLanes>;
-      const auto low =
-          __builtin_convertvector(*reinterpret_cast<const typename G::LooseShorts*>(lines[0] + i), typename G::Bits);
-      const auto high =
-          __builtin_convertvector(*reinterpret_cast<const typename G::LooseShorts*>(lines[1] + i), typename G::Bits);
-      store(to + i, (Vec)(low | high << 16));
+      store(to + i, pairs_of(lines[0] + i, lines[1] + i));
     }
   }
 }

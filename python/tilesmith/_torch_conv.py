@@ -94,6 +94,21 @@ def bias_gradient(dy: Tensor, dtype: torch.dtype) -> Tensor:
 bias_gradient_op = bias_gradient
 
 
+_same: dict[tuple[float, int], Tensor] = {}
+
+
+def _same_scales(factor: float, filters: int) -> Tensor:
+    """A vector of one number on the CPU, kept for later calls: making it takes as long as a small convolution."""
+    kept = _same.get((factor, filters))
+    if kept is None:
+        kept = torch.full((filters,), factor, dtype=torch.float32)
+        if is_plain(kept):  # not under a mode that makes other tensors
+            if len(_same) == 256:
+                _same.clear()
+            _same[factor, filters] = kept
+    return kept
+
+
 def joined_scales(x: Tensor, filters: int, scale_x: Any, scale_w: Any) -> Tensor:
     """One scale for each filter, of both."""
     vector: Optional[Tensor] = None
@@ -113,6 +128,8 @@ def joined_scales(x: Tensor, filters: int, scale_x: Any, scale_w: Any) -> Tensor
         own = scale if scale.numel() != 1 else scale.reshape(1).to(x.device)
         vector = own if vector is None else vector * own
     if vector is None:
+        if is_plain(x) and x.device.type == "cpu" and not is_compiling():
+            return _same_scales(factor, filters)
         return torch.full((filters,), factor, dtype=torch.float32, device=x.device)
     if factor != 1:
         vector = vector * factor

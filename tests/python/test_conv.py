@@ -170,6 +170,20 @@ def test_int8_with_scales(rng):
     np.testing.assert_array_equal(ours, tilesmith.conv2d(x, w, scale_w=scales * 0.5, **GEOMETRY))
 
 
+def test_scales_of_one_number(rng):
+    """The vector of a number is kept: for each number and count of filters, whatever mode asks first."""
+    x = whole(rng, 2, 6, 9, 11)
+    compiled = torch.compile(lambda x, w: tilesmith.conv2d(x, w, scale_x=0.5, scale_w=0.75, **GEOMETRY), fullgraph=True, backend="eager")
+    for filters in (8, 4, 8):
+        w = whole(rng, filters, 3, 3, 2)
+        sums = torch.conv2d(x.double(), w.double(), **GEOMETRY)
+        assert torch.equal(compiled(x, w), (sums * 0.375).float())
+        for scale in (0.375, 0.75, 0.375):
+            with torch.inference_mode():
+                assert torch.equal(tilesmith.conv2d(x, w, scale_w=scale, **GEOMETRY), (sums * scale).float())
+            assert torch.equal(tilesmith.conv2d(x, w, scale_x=scale, scale_w=1, **GEOMETRY), (sums * scale).float())
+
+
 def test_float8_with_scales(rng):
     x, w = (tensor(rng, *shape).to(torch.float8_e4m3fn) for shape in ((2, 6, 9, 11), (8, 3, 3, 2)))
     want = torch.conv2d(x.float(), w.float(), **GEOMETRY)

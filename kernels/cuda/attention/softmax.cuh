@@ -101,9 +101,9 @@ TS_DEVICE float exponentiate(float (&s)[kScores], int row, float unit, float shi
 // by; kFirst starts new rows. kGuard allows for rows that have seen nothing yet, whose maximum is -infinity. Rows whose
 // scores are `bounded` keep the base 0. Multiplications are rounded explicitly: the compiler would fuse them with
 // additions in some copies of this code and not in others, and a row would depend on the schedule.
-template <bool kFirst, bool kGuard, Maxima kMaxima = Maxima::floats, bool kFar = false>
+template <bool kFirst, bool kGuard, Maxima kMaxima = Maxima::floats>
 TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&factor)[2], float unit,
-                              bool bounded = false) {
+                              bool bounded = false, float most_rise = kRise) {
   float least = -kInfinity;
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
@@ -112,7 +112,7 @@ TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&facto
     factor[row] = 1.0f;
     if constexpr (!kFirst) {
       const float rise = peak - rows.peak[row];
-      const bool risen = rise > (kFar ? kFarRise : kRise);  // false for a NaN: nothing seen before, and nothing now
+      const bool risen = rise > most_rise;  // false for a NaN: nothing seen before, and nothing now
       factor[row] = risen ? exp2_approx(-rise) : 1.0f;
       peak = risen ? peak : rows.peak[row];
     }
@@ -126,7 +126,7 @@ TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&facto
   }
 }
 
-// The same with the base that the rows have, without looking for a maximum: what update_softmax with kFar computes
+// The same with the base that the rows have, without looking for a maximum: what update_softmax with kFarRise computes
 // where no score lies more than 2^kFarRise above the base. Where one does, the row's sum says so (is_within).
 TS_DEVICE void trust_base(float (&s)[kScores], RowState& rows, float (&factor)[2], float unit) {
 #pragma unroll

@@ -164,9 +164,10 @@ struct Consumer {
     return r;
   }
 
-  // From scores to probabilities.
+  // From scores to probabilities. `early`: a tile's second block, which gives rows their base like the first one and
+  // those that are cut, of which a row may see a few keys only.
   template <bool kFirst, bool kGuard, Base kBase = Base::maximum>
-  TS_DEVICE void softmax(int n, bool cut) {
+  TS_DEVICE void softmax(int n, bool cut, bool early = false) {
     if constexpr (kBase == Base::trusted) {
       finish_block(n, cut);
       trust_base(s, rows, factor, unit);
@@ -175,7 +176,8 @@ struct Consumer {
     } else {
       finish_block(n, cut);
       if (cut) mask(n);
-      update_softmax<kFirst, kGuard, kGuard ? Maxima::floats : kMaxima, kTrusting>(s, rows, factor, unit);
+      update_softmax<kFirst, kGuard, kGuard ? Maxima::floats : kMaxima>(
+          s, rows, factor, unit, false, kTrusting && !early && !cut ? kFarRise : kRise);
     }
   }
 
@@ -413,7 +415,7 @@ struct Consumer {
     release_keys();
     if (n == begin) release_queries();
     use_scales();
-    softmax<false, kMasked, kBase>(n, kMasked && is_cut(n));
+    softmax<false, kMasked, kBase>(n, kMasked && is_cut(n), second);
     change_value_scale<false>();
     drop_block(n);
     if constexpr (cfg::kLateWait) hold_until(rows.sum[0]);

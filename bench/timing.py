@@ -12,6 +12,7 @@ CPU: `cpu_seconds`, calls in turn over sets of operands that no cache holds.
 PyTorch is imported by what needs it, so that the CPU part runs without it.
 """
 import math
+import random
 import statistics
 import time
 
@@ -79,11 +80,10 @@ class Burst:
 
 
 def in_turn(names, rounds):
-    """The names once a round, each round beginning with another one."""
-    names = list(names)
+    """The names once a round, in a random order that is the same in each run: a call is felt in the time of the one after it (up to 6 % of 0.1 ms, H100)."""
+    names, order = list(names), random.Random(1)
     for turn in range(rounds):
-        at = turn % len(names)
-        for name in names[at:] + names[:at]:
+        for name in order.sample(names, len(names)):
             yield turn, name
 
 

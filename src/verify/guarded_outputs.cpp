@@ -15,8 +15,8 @@ std::optional<std::string> changed_row(const OutputSpec& output, const void* dat
   if (!output.accumulates || !output.written) return std::nullopt;
   OutputSpec all = output;
   all.written = {};
-  const OutputNumbers read = read_output(all, data);
-  const std::span<const double> values = read;
+  const RawArray<double> read = read_output(all, data);
+  const std::span<const double> values = read.span();
   const TensorExtents& e = output.extents;
   for (std::size_t at = 0; at < values.size(); ++at) {
     const std::int64_t line = static_cast<std::int64_t>(at) / e.column;
@@ -37,7 +37,7 @@ Result<Verdict> verify_guarded(std::span<const OutputSpec> outputs, const Refere
     if (output.accumulates) buffers.back().fill(std::vector<float>(static_cast<std::size_t>(output.extents.count())));
   }
   TS_TRY(run(buffers));
-  std::vector<OutputNumbers> values;
+  std::vector<RawArray<double>> values;
   std::vector<OutputValues> written;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const OutputSpec& output = outputs[i];
@@ -50,7 +50,7 @@ Result<Verdict> verify_guarded(std::span<const OutputSpec> outputs, const Refere
       return verdict;
     }
     values.push_back(read_output(output, buffers[i].data()));
-    written.push_back({.name = output.name, .values = values.back(), .judged = output.judged});
+    written.push_back({.name = output.name, .values = values.back().span(), .judged = output.judged});
   }
   return reference.judge(written);
 }

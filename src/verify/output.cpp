@@ -73,10 +73,10 @@ void for_rows(std::size_t count, std::int64_t columns, FunctionRef<void(std::siz
 
 }  // namespace
 
-OutputNumbers read_output(const OutputSpec& output, const void* data) {
+RawArray<double> read_output(const OutputSpec& output, const void* data) {
   const std::int64_t columns = output.extents.column, step = output.strides.column;
   const std::vector<WrittenRow> rows = written_rows(output);
-  OutputNumbers values(rows.size() * static_cast<std::size_t>(columns));
+  RawArray<double> values(rows.size() * static_cast<std::size_t>(columns));
   for_rows(rows.size(), columns, [&](std::size_t at) {
     const std::int64_t start = rows[at].start(output.strides);
     double* const to = values.data() + at * static_cast<std::size_t>(columns);

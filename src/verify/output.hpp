@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +12,7 @@
 
 #include "base/element_type.hpp"
 #include "base/host_array.hpp"
+#include "base/raw_array.hpp"
 #include "verify/tensor_view.hpp"
 
 namespace tilesmith {
@@ -45,21 +45,8 @@ struct OutputSpec {
 /// Bytes from the first element to the last; 0 of a tensor without elements.
 [[nodiscard]] std::size_t bytes_of(const OutputSpec& output);
 
-/// Numbers that nothing set to zero first: to clear those of a large output takes longer than to read it.
-class OutputNumbers {
- public:
-  explicit OutputNumbers(std::size_t size) : values_(std::make_unique_for_overwrite<double[]>(size)), size_(size) {}
-
-  [[nodiscard]] double* data() { return values_.get(); }
-  operator std::span<const double>() const { return {values_.get(), size_}; }
-
- private:
-  std::unique_ptr<double[]> values_;
-  std::size_t size_;
-};
-
 /// The elements of the rows that a call writes, in the order batch, head, row, column. `data` is the first element.
-[[nodiscard]] OutputNumbers read_output(const OutputSpec& output, const void* data);
+[[nodiscard]] RawArray<double> read_output(const OutputSpec& output, const void* data);
 
 /// Copies the elements of the rows that a call writes, bit for bit, from one layout of an output to another.
 void copy_written(const OutputSpec& from, const void* source, const OutputSpec& to, void* destination);

@@ -12,6 +12,7 @@
 
 #include "base/function_ref.hpp"
 #include "base/random.hpp"
+#include "base/raw_array.hpp"
 #include "problem/attention/pages.hpp"
 #include "problem/attention/problem.hpp"
 #include "problem/derive.hpp"
@@ -68,10 +69,10 @@ Status fill_tensor(
     return {};
   }
   TS_ASSIGN(const std::uint64_t bytes, byte_size(type, shape));
-  std::vector<float> values(bytes / size_of(type));
-  fill_normal(values, stream);
-  shape_values(values);
-  array = make_array(type, shape, values);
+  RawArray<float> values(bytes / size_of(type));
+  fill_normal(values.span(), stream);
+  shape_values(values.span());
+  array = make_array(type, shape, values.span());
   return {};
 }
 
@@ -496,6 +497,14 @@ std::vector<NamedInput> AttentionCase::inputs() const {
 
 Result<std::unique_ptr<const Reference>> AttentionCase::reference(unsigned threads) const {
   TS_ASSIGN(AttentionReference made, AttentionReference::make(tensors(), output_element_type_of(problem_), threads));
+  return std::make_unique<const AttentionReference>(std::move(made));
+}
+
+Result<std::unique_ptr<const Reference>> AttentionCase::sampled_reference(unsigned threads) const {
+  constexpr double kFewFlops = 4e9;  // the whole reference takes less than the first looks of a race
+  if (flops() < kFewFlops) return reference(threads);
+  TS_ASSIGN(AttentionReference made,
+            AttentionReference::make_sampled(tensors(), output_element_type_of(problem_), threads));
   return std::make_unique<const AttentionReference>(std::move(made));
 }
 

@@ -71,6 +71,8 @@ class Case<AttentionFwd> {
 
   /// The case must outlive its reference. threads = 0: as many as the machine has.
   [[nodiscard]] Result<std::unique_ptr<const Reference>> reference(unsigned threads = 0) const;
+  /// Of much work AttentionReference::make_sampled, else the whole one.
+  [[nodiscard]] Result<std::unique_ptr<const Reference>> sampled_reference(unsigned threads = 0) const;
   [[nodiscard]] Status run_naive(unsigned threads) const;
 
   /// Visible query-key pairs over all heads and sequences, at their true lengths.

@@ -10,6 +10,7 @@
 #include "base/float_types.hpp"
 #include "base/parallel.hpp"
 #include "base/random.hpp"
+#include "base/raw_array.hpp"
 #include "problem/derive.hpp"
 #include "problem/gemm/group.hpp"
 #include "problem/gemm/problem.hpp"
@@ -36,22 +37,21 @@ struct Distribution {
   float deviation = 1;
 };
 
-Result<std::vector<float>> random_values(std::span<const std::int64_t> shape, Distribution d, RandomStream stream) {
+Result<RawArray<float>> random_values(std::span<const std::int64_t> shape, Distribution d, RandomStream stream) {
   TS_ASSIGN(const std::uint64_t bytes, byte_size(ElementType::fp32, shape));
-  std::vector<float> values(bytes / sizeof(float));
+  RawArray<float> values(bytes / sizeof(float));
   if (is_floating(d.type))
-    fill_normal(values, stream, d.deviation);
+    fill_normal(values.span(), stream, d.deviation);
   else
-    fill_integers(values, stream, -100, 100);
+    fill_integers(values.span(), stream, -100, 100);
   return values;
 }
 
 /// An array of logical shape (..., rows, columns), of elements of `width` values, with the last two dimensions turned.
 template <class T>
-std::vector<T> turned(const std::vector<T>& values, std::int64_t rows, std::int64_t columns, std::size_t width = 1) {
-  std::vector<T> out(values.size());
+void turn(std::span<const T> values, std::int64_t rows, std::int64_t columns, std::size_t width, T* out) {
   const auto r = static_cast<std::size_t>(rows), c = static_cast<std::size_t>(columns), size = r * c * width;
-  if (size == 0) return out;
+  if (size == 0) return;
   // A thread writes some lines at a time, and reads a piece of each row for all of them.
   constexpr std::size_t kLines = 16;
   const std::size_t parts = (c + kLines - 1) / kLines;
@@ -61,7 +61,6 @@ std::vector<T> turned(const std::vector<T>& values, std::int64_t rows, std::int6
       for (std::size_t j = first; j < end; ++j)
         std::copy_n(&values[start + (i * c + j) * width], width, &out[start + (j * r + i) * width]);
   });
-  return out;
 }
 
 struct Matrix {
@@ -88,7 +87,9 @@ Status check_whole(const Matrix& m, std::span<const float> values) {
 Result<HostArray> matrix_array(const Matrix& m, HostArray given, RandomStream stream, bool& shared) {
   const std::vector<std::int64_t> one{m.rows, m.columns}, all{m.batch, m.rows, m.columns};
   shared = m.batch == 1 || (is_given(given) && given.shape == one);
-  std::vector<float> values;
+  std::vector<float> given_values;
+  RawArray<float> random;
+  std::span<float> values;
   const std::vector<std::int64_t>& shape = shared ? one : all;
   if (is_given(given)) {
     if (given.shape != one && given.shape != all)
@@ -96,17 +97,24 @@ Result<HostArray> matrix_array(const Matrix& m, HostArray given, RandomStream st
                   m.batch == 1 ? fmt::format("shape {} for this problem", shape_text(one))
                                : fmt::format("shape {} or {} for this problem", shape_text(all), shape_text(one)));
     if (given.type == m.values.type) {
-      if (m.order == MatrixOrder::column) given.data = turned(given.data, m.rows, m.columns, size_of(given.type));
+      if (m.order == MatrixOrder::row) return given;
+      std::vector<std::byte> turned(given.data.size());
+      turn<std::byte>(given.data, m.rows, m.columns, size_of(given.type), turned.data());
+      given.data = std::move(turned);
       return given;
     }
-    values = given.to_floats();
+    given_values = given.to_floats();
+    values = given_values;
     TS_TRY(check_whole(m, values));
   } else {
-    TS_ASSIGN(values, random_values(shape, m.values, stream));
+    TS_ASSIGN(random, random_values(shape, m.values, stream));
+    values = random.span();
     if (m.side) let_halves_cancel(values, *m.side, m.rows, m.columns, *m.side == Side::a);
   }
-  if (m.order == MatrixOrder::column) values = turned(values, m.rows, m.columns);
-  return make_array(m.values.type, shape, values);
+  if (m.order == MatrixOrder::row) return make_array(m.values.type, shape, values);
+  RawArray<float> turned(values.size());
+  turn<float>(values, m.rows, m.columns, 1, turned.data());
+  return make_array(m.values.type, shape, turned.span());
 }
 
 /// Bytes of two random int4 each, as many as a column-major matrix has.
@@ -124,8 +132,8 @@ Result<HostArray> vector_array(const std::string& name, HostArray given, std::in
                                float deviation, RandomStream stream) {
   const std::vector<std::int64_t> shape{length};
   if (!is_given(given)) {
-    TS_ASSIGN(std::vector<float> values, random_values(shape, {type, deviation}, stream));
-    return make_array(type, shape, values);
+    TS_ASSIGN(RawArray<float> values, random_values(shape, {type, deviation}, stream));
+    return make_array(type, shape, values.span());
   }
   if (given.shape != shape)
     return fail(ErrorCode::invalid_argument, fmt::format("{} has shape {}", name, shape_text(given.shape)),

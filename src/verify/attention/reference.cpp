@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 #include <utility>
 
 #include "base/parallel.hpp"
+#include "base/random.hpp"
 #include "verify/attention/naive.hpp"
 #include "verify/chunks.hpp"
+#include "verify/product64.hpp"
 
 namespace tilesmith {
 
@@ -18,6 +21,33 @@ constexpr std::size_t kFewElements = std::size_t{1} << 15;  // are judged on one
 
 std::vector<double> widened(std::span<const float> values) {
   return {values.begin(), values.end()};
+}
+
+constexpr std::int64_t kBlockRows = kProductRows;  // of a sample
+constexpr std::int64_t kSampledBlocks = 16;        // one in so many
+
+/// Where the blocks of a sample begin: the first, a random one of every 16, and the last, which ends with the rows.
+std::vector<std::int64_t> random_blocks(std::int64_t rows) {
+  constexpr RandomStream kBlocks{.seed = 17};
+  const std::int64_t last = std::max<std::int64_t>(0, rows - kBlockRows);
+  std::vector<std::int64_t> firsts{0};
+  for (std::int64_t from = 0; from < last; from += kSampledBlocks * kBlockRows) {
+    const auto place = static_cast<std::int64_t>(kBlocks.below(static_cast<std::uint64_t>(from), kSampledBlocks));
+    if (const std::int64_t first = from + place * kBlockRows; first > 0 && first < last) firsts.push_back(first);
+  }
+  if (last > 0) firsts.push_back(last);
+  return firsts;
+}
+
+/// The problem of a block of a problem's queries: what they see does not change.
+AttentionTensors block_of(const AttentionTensors& tensors, std::int64_t first) {
+  AttentionTensors block = tensors;
+  block.seqlen_q = std::min(kBlockRows, tensors.seqlen_q - first);
+  const auto behind = static_cast<std::int64_t>(size_of(tensors.q.type)) * first * tensors.q.strides.row;
+  block.q.data = static_cast<const std::byte*>(tensors.q.data) + behind;
+  block.diagonal += first + (tensors.mask_bottom_right ? block.seqlen_q - tensors.seqlen_q : 0);
+  if (tensors.bias != nullptr) block.bias += first * tensors.bias_strides.row;
+  return block;
 }
 
 }  // namespace
@@ -33,6 +63,81 @@ Result<AttentionReference> AttentionReference::make(const AttentionTensors& tens
   TS_ASSIGN(reference.naive_, naive_attention(tensors, output_type, threads));
   reference.naive_errors_ = measure_errors(widened(reference.naive_), reference.float64_.o);
   return reference;
+}
+
+Result<AttentionReference> AttentionReference::make_sampled(const AttentionTensors& tensors, ElementType output_type,
+                                                            unsigned threads) {
+  TS_ASSIGN(const AttentionTolerance tolerance, attention_tolerance(tensors.q.type, tensors.tf32));
+  const std::vector<std::int64_t> firsts = random_blocks(tensors.seqlen_q);
+  const bool is_plain = !tensors.group_mode() && tensors.pages.page_size == 0 && tensors.alibi == nullptr &&
+                        tensors.drop_threshold == 0 && tensors.batch * tensors.heads_q > 0;
+  if (!is_plain || !AttentionRowSums::apply_to(tolerance, output_type) ||
+      static_cast<std::int64_t>(firsts.size()) * kBlockRows >= tensors.seqlen_q)
+    return make(tensors, output_type, threads);
+  TS_TRY(check_tensors(tensors));
+  AttentionReference reference(tensors, output_type, tolerance);
+  TS_ASSIGN(reference.row_sums_, AttentionRowSums::make(tensors, output_type, tolerance, threads));
+  std::vector<std::optional<Result<AttentionReference>>> made(firsts.size());
+  const unsigned all = threads != 0 ? threads : std::max(1u, std::thread::hardware_concurrency());
+  parallel_for(firsts.size(), threads, [&](std::size_t at) {
+    made[at].emplace(
+        make(block_of(tensors, firsts[at]), output_type, std::max(1u, all / static_cast<unsigned>(firsts.size()))));
+  });
+  for (std::size_t at = 0; at < made.size(); ++at) {
+    if (!*made[at]) return std::unexpected(made[at]->error());
+    Block& block = reference.blocks_.emplace_back(Block{.first = firsts[at]});
+    block.reference.push_back(std::move(**made[at]));
+  }
+  return reference;
+}
+
+std::vector<double> AttentionReference::rows_of(Values output, const Block& block, std::int64_t width) const {
+  const std::int64_t rows = block.reference.front().tensors_.seqlen_q;
+  std::vector<double> own;
+  own.reserve(static_cast<std::size_t>(tensors_.batch * tensors_.heads_q * rows * width));
+  for (std::int64_t head = 0; head < tensors_.batch * tensors_.heads_q; ++head) {
+    const Values part = output.subspan(static_cast<std::size_t>((head * tensors_.seqlen_q + block.first) * width),
+                                       static_cast<std::size_t>(rows * width));
+    own.insert(own.end(), part.begin(), part.end());
+  }
+  return own;
+}
+
+Verdict AttentionReference::judge(std::span<const OutputValues> outputs) const {
+  if (!row_sums_) return Reference::judge(outputs);
+  const std::int64_t rows = output_rows(tensors_);
+  const auto width_of = [&](const OutputValues& output) { return output.name == "lse" ? 1 : tensors_.head_dim_v; };
+  Verdict verdict;
+  std::optional<Verdict> mistrusted;
+  for (const OutputValues& output : outputs)
+    if (static_cast<std::int64_t>(output.values.size()) != rows * width_of(output)) {
+      verdict.tensor = output.name;
+      fails(verdict, Check::guards,
+            fmt::format("{} has {} elements, the problem {}", output.name, output.values.size(),
+                        rows * width_of(output)));
+      return verdict;
+    }
+  for (const Block& block : blocks_) {
+    std::vector<std::vector<double>> values;
+    std::vector<OutputValues> own(outputs.begin(), outputs.end());
+    for (OutputValues& output : own)
+      output.values = values.emplace_back(rows_of(output.values, block, width_of(output)));
+    verdict = block.reference.front().judge(own);
+    if (verdict.outcome == Outcome::pass) continue;
+    verdict.reason += fmt::format(" (row 0 is row {})", block.first);
+    if (verdict.outcome == Outcome::fail) return verdict;
+    mistrusted = verdict;
+  }
+  for (const OutputValues& output : outputs) {
+    if (output.name == "lse") {
+      if (!check_lse(output.values, verdict)) verdict.tensor = "lse";
+    } else if (const std::optional<std::string> refusal = row_sums_->refusal(output.values)) {
+      verdict.tensor = output.name;
+      fails(verdict, Check::sums, std::string(output.name) + *refusal);
+    }
+    if (verdict.outcome == Outcome::fail) return verdict;
+  }
+  return mistrusted.value_or(verdict);
 }
 
 Verdict AttentionReference::judge(std::span<const float> o, std::span<const float> lse) const {
@@ -276,11 +381,11 @@ bool AttentionReference::norm_wise_rows(Values output, std::int64_t first, std::
 }
 
 bool AttentionReference::check_lse(Values lse, Verdict& verdict) const {
+  const Float64Attention& exact = row_sums_ ? row_sums_->float64() : float64_;
   for (std::size_t row = 0; row < lse.size(); ++row) {
     const double got = lse[row];
-    const double want = float64_.lse[row];
-    const double limit =
-        std::isinf(want) ? 0 : lse_bound(tolerance_, want, static_cast<double>(float64_.magnitude[row]));
+    const double want = exact.lse[row];
+    const double limit = std::isinf(want) ? 0 : lse_bound(tolerance_, want, static_cast<double>(exact.magnitude[row]));
     if (got == want || std::abs(got - want) <= limit) continue;
     return fails(verdict, Check::bound,
                  fmt::format("lse{} is {:.9g}, the reference {:.9g}: off by {:.3g}, at most {:.3g}",

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "verify/attention/float64.hpp"
+#include "verify/attention/row_sums.hpp"
 #include "verify/attention/tensors.hpp"
 #include "verify/reference.hpp"
 #include "verify/tolerance.hpp"
@@ -22,7 +23,14 @@ class AttentionReference final : public Reference {
   [[nodiscard]] static Result<AttentionReference> make(const AttentionTensors& tensors, ElementType output_type,
                                                        unsigned threads = 0);
 
-  using Reference::judge;
+  /// One that a large problem has sooner: it judges one random block of 32 queries in 16, the first and the last by
+  /// every check, and all rows by sums over blocks of their columns and by their lse. The whole reference where
+  /// AttentionRowSums do not apply, where rows depend on their number by more than what they see, and where every block
+  /// would be chosen.
+  [[nodiscard]] static Result<AttentionReference> make_sampled(const AttentionTensors& tensors, ElementType output_type,
+                                                               unsigned threads = 0);
+
+  [[nodiscard]] Verdict judge(std::span<const OutputValues> outputs) const override;
   /// Judges dense arrays in output_row order (see read_output below), the lse where the kernel writes one.
   [[nodiscard]] Verdict judge(std::span<const float> o, std::span<const float> lse = {}) const;
 
@@ -40,6 +48,14 @@ class AttentionReference final : public Reference {
 
  private:
   using Values = std::span<const double>;
+
+  /// Queries that stand together, of all heads and sequences.
+  struct Block {
+    std::int64_t first = 0;
+    std::vector<AttentionReference> reference{};  ///< one
+  };
+  /// What the checks of a whole reference see of the block's rows. `width` elements are a row's.
+  [[nodiscard]] std::vector<double> rows_of(Values output, const Block& block, std::int64_t width) const;
 
   AttentionReference(const AttentionTensors& tensors, ElementType output_type, const AttentionTolerance& tolerance)
       : tensors_(tensors), output_type_(output_type), tolerance_(tolerance) {}
@@ -70,6 +86,8 @@ class AttentionReference final : public Reference {
   Float64Attention float64_;
   std::vector<float> naive_;
   ErrorFigures naive_errors_;
+  std::vector<Block> blocks_;                 ///< of a sample; the members before are then empty
+  std::optional<AttentionRowSums> row_sums_;  ///< beside a sample
 };
 
 /// The output a kernel wrote by strides, as a dense array in output_row order; `columns` is head_dim_v, or 1 for an

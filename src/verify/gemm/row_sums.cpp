@@ -6,23 +6,15 @@
 #include <cmath>
 
 #include "base/parallel.hpp"
-#include "base/random.hpp"
 #include "verify/product64.hpp"
+#include "verify/signed_sums.hpp"
 #include "verify/tolerance.hpp"
 
 namespace tilesmith {
 namespace {
 
-constexpr std::int64_t kBlock = 32;  // columns of a sum: bf16's roundings of so many are a seventh of a usual element
 constexpr std::int64_t kSumDepth = 128;    // of k converted at a time
 constexpr std::int64_t kSumColumns = 256;  // of B converted at a time, whole blocks
-constexpr RandomStream kSigns{.seed = 1977};
-
-std::vector<double> signs_of(std::int64_t columns) {
-  std::vector<double> signs(static_cast<std::size_t>(columns));
-  for (std::size_t j = 0; j < signs.size(); ++j) signs[j] = kSigns.bits(j) % 2 == 0 ? 1 : -1;
-  return signs;
-}
 
 bool only_adds(EpilogueOp op) {
   return op == EpilogueOp::bias || op == EpilogueOp::bias_m || op == EpilogueOp::add;
@@ -48,7 +40,7 @@ RightSums right_sums(const GemmTensors& t, std::int64_t member, std::int64_t blo
       for (std::int64_t p = 0; p < depth; ++p)
         for (std::int64_t j = 0; j < columns; ++j) {
           const double x = panel[static_cast<std::size_t>(p * kSumColumns + j)];
-          const auto at = static_cast<std::size_t>((p0 + p) * out.width + (j0 + j) / kBlock);
+          const auto at = static_cast<std::size_t>((p0 + p) * out.width + (j0 + j) / kSignedBlock);
           out.with_signs[at] += signs[static_cast<std::size_t>(j0 + j)] * x;
           out.sizes[at] += std::abs(x);
         }
@@ -70,8 +62,8 @@ GemmRowSums::GemmRowSums(const GemmTensors& t, ElementType output_type, double a
       batch_(t.batch),
       m_(t.m),
       n_(t.n),
-      blocks_((t.n + kBlock - 1) / kBlock),
-      signs_(signs_of(n_)),
+      blocks_((t.n + kSignedBlock - 1) / kSignedBlock),
+      signs_(column_signs(n_)),
       sums_(static_cast<std::size_t>(batch_ * m_ * blocks_)) {
   if (t.alpha != 0) add_products(t, accumulator_roundoff, threads);
   if (t.beta != 0) add_operand(t.c, static_cast<double>(t.beta), threads);
@@ -112,7 +104,7 @@ void GemmRowSums::add_operand(const TensorView& operand, double factor, unsigned
     const auto member = static_cast<std::int64_t>(line) / m_, i = static_cast<std::int64_t>(line) % m_;
     for (std::int64_t j = 0; j < n_; ++j) {
       const double x = factor * element(operand, member, i, j);
-      Sum& sum = sums_[line * static_cast<std::size_t>(blocks_) + static_cast<std::size_t>(j / kBlock)];
+      Sum& sum = sums_[line * static_cast<std::size_t>(blocks_) + static_cast<std::size_t>(j / kSignedBlock)];
       sum.value += signs_[static_cast<std::size_t>(j)] * x;
       sum.error += 2 * kFp32Roundoff * std::abs(x);  // times its factor, and added
     }
@@ -135,7 +127,7 @@ std::optional<std::string> GemmRowSums::refusal(std::span<const double> d) const
 std::optional<std::string> GemmRowSums::refusal_of_row(std::span<const double> d, std::int64_t line) const {
   const double u = unit_roundoff(output_type_);
   for (std::int64_t block = 0; block < blocks_; ++block) {
-    const std::int64_t begin = block * kBlock, end = std::min(n_, begin + kBlock);
+    const std::int64_t begin = block * kSignedBlock, end = std::min(n_, begin + kSignedBlock);
     double got = 0, size = 0;
     for (std::int64_t j = begin; j < end; ++j) {
       const double x = d[static_cast<std::size_t>(line * n_ + j)];

@@ -72,6 +72,8 @@ TEST(Isolate, TheReporterCanStop) {
       100, std::chrono::milliseconds(20000), [](std::size_t) { return std::string("x"); },
       [&](const IsolatedResult&) { return ++reports < 3; }));
   EXPECT_EQ(reports, 3);
+  // The worker was killed, and is waited for where the next one begins.
+  EXPECT_EQ(run(1, [](std::size_t) { return std::string("y"); }).size(), 1u);
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
 }
 

@@ -1,6 +1,7 @@
 #include "choose/gemm/cuda_space.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "choose/gemm/cuda_work.hpp"
 #include "instances/gemm/cuda.hpp"
@@ -10,6 +11,8 @@ namespace tilesmith {
 namespace {
 
 constexpr int kLeastSide = 16, kMostSide = 256, kMostStages = 12;
+constexpr int kBlocks[] = {1, 2, 4};  // of an SM; four of small tiles alone
+constexpr int kSmallTile = 64 * 64;
 constexpr int kSharings = 11;  // of k: none, by parts, by parts in any order, stream-K, clusters of 2 to 8
 
 /// Whether a side is worth trying for a size: not the double of a side that holds all of it.
@@ -41,7 +44,8 @@ struct Space {
     a.block_per_cu = 1;
     a.stages = kFewestStages;
     if (!passes(cuda_gemm_tile_rules(), config)) return;
-    for (int blocks = 1; blocks <= 2; ++blocks)
+    const bool is_small = a.pipeline == Pipeline::mma_sm80 && a.tile[0] * a.tile[1] <= kSmallTile;
+    for (const int blocks : is_small ? std::span(kBlocks) : std::span(kBlocks).first(2))
       for (const auto& [m, n] : {std::pair{1, 1}, std::pair{2, 1}, std::pair{1, 2}})
         for (int shared = 0; shared < kSharings; ++shared) {
           a.block_per_cu = static_cast<std::int16_t>(blocks);

@@ -179,6 +179,37 @@ std::string first(const GemmSignature& signature, CudaGemmShape shape, std::stri
          std::to_string(a.stages) + (a.ping_pong ? " pp" : "") + (a.split_k ? " split" : "");
 }
 
+double seconds_of(const std::vector<Candidate>& ranked, std::string_view part) {
+  const auto found = std::ranges::find_if(
+      ranked, [&](const Candidate& one) { return native_name(one.recipe.main()).find(part) != std::string::npos; });
+  return found == ranked.end() ? 0 : found->predicted_seconds;
+}
+
+TEST(CudaGemmRank, RowsThatLieInTwoLinesOfTheCacheTakeTheirTime) {
+  // 23 steps of k each. An H100 took 30.1 us for the first by this tile; by its step alone it would be 20.
+  const GemmSignature fp8 = signature_of(DataType::fp8, DataType::bf16);
+  const double in_two = seconds_of(ranked_cuda_gemm(arch("sm_90a"), fp8, {669, 5760, 2880}),
+                                   "_tile64x160x128_wave1_stages7_blocks1_vector");
+  const double in_one = seconds_of(ranked_cuda_gemm(arch("sm_90a"), fp8, {669, 5760, 2944}),
+                                   "_tile64x160x128_wave1_stages7_blocks1_vector");
+  ASSERT_GT(in_one, 0);
+  EXPECT_GT(in_two, 1.2 * in_one);
+  EXPECT_EQ(first(fp8, {2158, 2880, 2880}), "warpspec 128x192 s4");
+}
+
+TEST(CudaGemmRank, OddRowsTakeAsManyPartsAsBlocksFitOnAnSm) {
+  CudaGemmShape shape{1759, 251, 1783};
+  shape.unaligned = true;
+  const auto ranked = ranked_cuda_gemm(arch("sm_90a"), bf16(), shape);
+  const Algorithm& a = ranked.front().recipe.main().algorithm;
+  EXPECT_TRUE(a.split_k);
+  EXPECT_EQ(a.block_per_cu, 4);
+  // Parts of a tile four times as large take as much longer to join: 22.5 us on an H100, and 15.2 of 64 x 64.
+  CudaGemmShape short_k{853, 347, 167};
+  short_k.unaligned = true;
+  EXPECT_EQ(first(bf16(), short_k), "mma_sm80 64x64 s3 split");
+}
+
 TEST(CudaGemmRank, TheTileTableChooses) {
   // What the measured table of the templates' documentation ran, bf16.
   EXPECT_EQ(first(bf16(), {512, 512, 512}), "warpspec 64x32 s12");

@@ -42,16 +42,18 @@ TensorMapDimension tensor_map_dimension(DataType type, std::int64_t extent, std:
 }
 
 Status encode_key_map(const CudaContext& context, const AttentionProblem& p, const AttentionArguments& a,
-                      const void* address, const AttentionStrides& s, std::int64_t head_dim, std::int64_t tile_keys,
+                      const void* address, const AttentionStrides& s, std::int64_t head_dim, std::int64_t box_rows,
                       TsCudaTensorMap& map) {
-  const bool group = p.mode == SequenceMode::group;
+  const bool paged = p.page_size > 0, group = p.mode == SequenceMode::group;
+  const std::int64_t rows = paged ? p.page_size : group ? a.total_k : p.seqlen_k;
+  const std::int64_t batch = paged ? a.pages.num_pages : group ? 1 : p.batch;
   const auto dimension = [&](std::int64_t extent, std::int64_t stride, std::int64_t box) {
     return tensor_map_dimension(p.data_type, extent, stride, box);
   };
   const auto columns = static_cast<std::uint32_t>(kMapRowBytes / input_bytes(p.data_type));
   const std::array dimensions{TensorMapDimension{static_cast<std::uint64_t>(head_dim), 0, columns},
-                              dimension(group ? a.total_k : p.seqlen_k, s.row, tile_keys),
-                              dimension(p.heads_kv, s.head, 1), dimension(group ? 1 : p.batch, s.batch, 1)};
+                              dimension(rows, s.row, box_rows), dimension(p.heads_kv, s.head, 1),
+                              dimension(batch, s.batch, 1)};
   // Without keys there may be no tensor: the map is read once, masked as a whole, and needs readable memory.
   return encode_tensor_map(context, tensor_map_format(p.data_type), address != nullptr ? address : a.q, dimensions,
                            map);

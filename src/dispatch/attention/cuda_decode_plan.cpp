@@ -29,6 +29,14 @@ Status check_sizes(const AttentionProblem& p, const CudaDecodeWork& work) {
   return limit("batch", p.batch, kCudaGridLimit);
 }
 
+/// Of a box of the copy engine in pages: one repeat of the swizzle.
+constexpr std::int64_t kLeastBoxRows = 8;
+
+/// Of a box that lies in one page wherever it begins: a power of two that divides the page, at most `most`, one itself.
+std::int64_t box_rows(std::int64_t page_size, std::int64_t most) {
+  return std::min(page_size & -page_size, most);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProblem& p, PlanInfo info,
@@ -97,13 +105,19 @@ Result<CudaSplitMemory::Place> CudaDecodePlan::place(const RunOptions& options) 
   return CudaSplitMemory::place_in(options.workspace, size_);
 }
 
-/// Whether the copy engine takes the keys and values; if not, rows are copied one by one.
-bool CudaDecodePlan::encode_maps(const AttentionArguments& a, TsCudaKeyMaps& maps) const {
+/// The rows of a box, where the copy engine takes the keys and values; if not, rows are copied one by one.
+int CudaDecodePlan::encode_maps(const AttentionArguments& a, TsCudaKeyMaps& maps) const {
+  const AttentionProblem& p = problem();
+  const bool paged = p.page_size > 0;
+  if (!facts_.key_maps || (paged ? !p.latent : p.mode == SequenceMode::group)) return 0;
+  const std::int64_t rows = paged ? box_rows(p.page_size, facts_.warp_keys) : facts_.warp_keys;
+  if (rows < kLeastBoxRows || (paged && a.pages.num_pages == 0)) return 0;
   const auto encode = [&](const void* address, const AttentionStrides& s, std::int64_t head_dim, TsCudaTensorMap& map) {
-    return encode_key_map(steps_.context(), problem(), a, address, s, head_dim, facts_.tile_keys, map).has_value();
+    return encode_key_map(steps_.context(), p, a, address, s, head_dim, rows, map).has_value();
   };
-  return encode(a.k, a.k_strides, problem().head_dim_qk, maps.k) &&
-         encode(a.v, a.v_strides, problem().head_dim_v, maps.v);
+  const bool taken =
+      encode(a.k, a.k_strides, p.head_dim_qk, maps.k) && (p.latent || encode(a.v, a.v_strides, p.head_dim_v, maps.v));
+  return taken ? static_cast<int>(rows) : 0;
 }
 
 Status CudaDecodePlan::run(const AttentionArguments& a, const RunOptions& options) const {
@@ -136,8 +150,7 @@ Status CudaDecodePlan::run(const AttentionArguments& a, const RunOptions& option
       arguments.piece_counts = reinterpret_cast<int*>(arguments.partials) + size_.part_bytes / 4 - work_.items;
     }
     TsCudaKeyMaps maps{};
-    const bool in_tensors = p.page_size == 0 && p.mode == SequenceMode::batch;
-    arguments.has_maps = facts_.key_maps && in_tensors && encode_maps(a, maps);
+    arguments.map_rows = encode_maps(a, maps);
     CudaLaunch join = join_;
     join.stream = static_cast<cu::Stream>(options.stream);
     const auto launch = [&](const auto&... before) -> Status {

@@ -26,7 +26,7 @@ class CudaDecodePlan final : public AttentionPlan {
   CudaDecodePlan(const AttentionProblem& problem, PlanInfo info, const KernelConfig& config, CudaSteps steps,
                  CudaSplitMemory& memory);
 
-  [[nodiscard]] bool encode_maps(const AttentionArguments& arguments, TsCudaKeyMaps& maps) const;
+  [[nodiscard]] int encode_maps(const AttentionArguments& arguments, TsCudaKeyMaps& maps) const;
   [[nodiscard]] Result<CudaSplitMemory::Place> place(const RunOptions& options) const;
 
   CudaSteps steps_;

@@ -161,6 +161,7 @@ void latent_wgmma_facts(const AttentionSignature& s, const Algorithm& a, CudaAtt
   facts.warps = 4 * facts.warpgroups;
   facts.threads = 128 * (facts.warpgroups + 1);
   facts.warp_keys = a.tile[1] / facts.warpgroups;
+  facts.key_maps = true;
   facts.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
   // Columns of 128 bytes of queries, keys and probabilities; barriers, rows' states and sums, a flag and two lists.
   const int columns = ceil_div(s.head_dim_qk, 64);
@@ -168,7 +169,7 @@ void latent_wgmma_facts(const AttentionSignature& s, const Algorithm& a, CudaAtt
   const int barriers = 2 + 2 * a.stages * facts.warpgroups * columns;
   facts.shared_bytes = operands + 8 * barriers + 12 * facts.warpgroups * a.tile[0] + 16 + facts.threads / 4;
   facts.launch_registers = 65536 / facts.threads / 8 * 8;
-  facts.producer_registers = 40;
+  facts.producer_registers = 56;
   facts.consumer_registers =
       (facts.launch_registers * (facts.warpgroups + 1) - facts.producer_registers) / facts.warpgroups / 8 * 8;
 }

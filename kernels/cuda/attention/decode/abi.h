@@ -41,7 +41,8 @@ constexpr long long ts_decode_groups(long long pieces, int head_dim_v) {
 #define TS_DECODE_JOINS 2
 
 // Tensor maps of keys and values, by value as a __grid_constant__ parameter: dimensions {head_dim, seqlen_k, heads_kv, batch}
-// with boxes of {64, kTileN, 1, 1}, as in ../hopper/attention_fwd.cuh.
+// with boxes of {64, map_rows, 1, 1}, as in ../hopper/attention_fwd.cuh. A page is a member of the batch. Kernels of latent
+// rows have no values of their own.
 struct TsCudaKeyMaps {
   TsCudaTensorMap k, v;
 };
@@ -60,7 +61,7 @@ struct TsCudaDecodeArgs : TsCudaAttentionArgs {
   int join;                // TS_DECODE_..
   int join_warps;          // of a launch that joins: those that share a row's parts out
   int* piece_counts;       // of each item of a list, for a launch that joins
-  bool has_maps;           // keys and values are tensors that the copy engine takes
+  int map_rows;            // rows of a box of the maps, a power of two; 0: the copy engine does not take keys and values
   TsPagedKeys paged;       // read by kernels for pages
   int num_pages;           // of the cache: numbers of others are not followed
   // key / page_size is (mulhi(key, page_multiplier) + key) >> page_shift for keys below 2^31.

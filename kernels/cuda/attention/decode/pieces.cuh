@@ -95,6 +95,11 @@ TS_DEVICE int page_to_read(const TsCudaDecodeArgs& args, int number) {
   return is_page(args, number) ? number : 0;
 }
 
+// Whether the copy engine brings the keys from `first` on: it takes no row that no query sees.
+TS_DEVICE bool comes_by_engine(const TsCudaDecodeArgs& args, const Piece& piece, int first, int keys) {
+  return args.map_rows > 0 && first >= piece.begin && first + keys <= piece.end;
+}
+
 // Whether some key of the piece lies in no page; all lanes of a warp ask together.
 TS_DEVICE bool has_lost_keys(const TsCudaDecodeArgs& args, const Item& item, const Piece& piece) {
   bool lost = false;

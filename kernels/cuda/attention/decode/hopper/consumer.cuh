@@ -29,14 +29,24 @@ struct Consumer : PieceWork<Consumer, Consumers> {
   TS_DEVICE int row(int r) const { return row_of_warp() + lane() / 4 + 8 * r; }
   TS_DEVICE bool is_first() const { return warpgroup == 0; }
 
-  TS_DEVICE void score(int half) {
+  TS_DEVICE int first_key(int step, int half) const {
+    return (piece.first_tile + step) * kTileKeys + half * cfg::kTileN;
+  }
+
+  // Copies by threads are for the tensor cores to see. The copy engine's are at once, and the fence, which waits for all
+  // of a thread's accesses of memory, took a tenth of the time.
+  TS_DEVICE void see_copies(int step, int half) const {
+    if (!comes_by_engine(args, piece, first_key(step, half), cfg::kTileN)) fence_proxy_async();
+  }
+
+  TS_DEVICE void score(int step, int half) {
     const u64 a = descriptor_k_major(uniform(map().queries()));
     const u64 b = descriptor_k_major(uniform(map().keys(ring.index, half)));
     pin(s);
-#pragma unroll 1
+#pragma unroll
     for (int column = kColumnsQk - 1; column >= 0; --column) {
       mbarrier_wait(map().full(ring.index, half, column), ring.phase);
-      fence_proxy_async();  // copies by threads, for the tensor cores
+      see_copies(step, half);
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < 4; ++k)
@@ -84,7 +94,7 @@ struct Consumer : PieceWork<Consumer, Consumers> {
 
   // From the scores of a half to probabilities.
   TS_DEVICE void finish_scores(int step, int half, float (&factor)[2]) {
-    const int first = (piece.first_tile + step) * kTileKeys + half * cfg::kTileN;
+    const int first = first_key(step, half);
     finish_logits_of(s, first, first + cfg::kTileN > whole_end || first < whole_begin);
     update_softmax<false, true>(s, rows, factor, unit);
     pack_probabilities(s, p);
@@ -110,7 +120,7 @@ struct Consumer : PieceWork<Consumer, Consumers> {
   }
 
   // Takes the bases over that the other warpgroup left, and brings the rows to them.
-  TS_DEVICE void hear(int half) {
+  TS_DEVICE void hear(int step, int half) {
     named_barrier_sync(half == 0 ? kFirstIsReady : kSecondIsReady, kConsumerThreads);
     float factor[2];
 #pragma unroll
@@ -122,18 +132,18 @@ struct Consumer : PieceWork<Consumer, Consumers> {
       rows.sum[r] = __fmul_rn(rows.sum[r], factor[r]);
     }
     scale_outputs(o, factor);
-    fence_proxy_async();  // copies that the other has waited for
+    see_copies(step, half);  // which the other has waited for
   }
 
   TS_DEVICE void step_of_first(int step) {
     float factor[2];
-    score(0);
+    score(step, 0);
     finish_scores(step, 0, factor);
     tell(0, factor);
     scale_outputs(o, factor);
     multiply_values<true>(0);
     finish_values(0);
-    hear(1);
+    hear(step, 1);
     multiply_values<false>(1);
     finish_values(1);
   }
@@ -142,12 +152,12 @@ struct Consumer : PieceWork<Consumer, Consumers> {
   // tensor cores have more to do at a time. Without, rows go back earlier, and more of them are on their way.
   TS_DEVICE void step_of_second(int step) {
     float factor[2];
-    if constexpr (cfg::kLateWait) score(1);
-    hear(0);
+    if constexpr (cfg::kLateWait) score(step, 1);
+    hear(step, 0);
     multiply_values<false>(0);
     if constexpr (!cfg::kLateWait) {
       finish_values(0);
-      score(1);
+      score(step, 1);
     }
     finish_scores(step, 1, factor);
     if constexpr (cfg::kLateWait) finish_values(0);

@@ -24,7 +24,7 @@ struct Copier : PieceWork<Kernel, Producers> {
   PagesOfStep<cfg::kTileN> pages;  // kPaged
 
   using Work = PieceWork<Kernel, Producers>;
-  using Work::args, Work::item, Work::piece, Work::shared, Work::Work;
+  using Work::args, Work::item, Work::lane, Work::piece, Work::shared, Work::Work;
 
   TS_DEVICE SharedMap map() const { return {shared}; }
   TS_DEVICE static int row_of_warp() { return 0; }
@@ -79,6 +79,30 @@ struct Copier : PieceWork<Kernel, Producers> {
                                  : key * from.row_bytes;
       rows[i] = key >= piece.begin && key < piece.end ? from.base + at + 16 * chunk() : nullptr;
     }
+  }
+
+  // Of the keys that the copy engine brings in a step, those that a lane asks for; the step's boxes are the first lanes'.
+  struct Box {
+    int of_step, row, batch;
+  };
+
+  // From the kTileN keys from `first` on, whose pages have been looked up. A box lies in one page.
+  TS_DEVICE Box box_of_lane(int first) const {
+    const int at = lane() * args.map_rows, of_step = imin(at, cfg::kTileN - args.map_rows), key = first + of_step;
+    if constexpr (!cfg::kPaged) return {at, key, item.batch};
+    int number = 0;
+#pragma unroll
+    for (int i = 0; i < pages.kShare; ++i) {
+      const int of_share = __shfl_sync(0xffffffffu, pages.numbers[i], of_step % 32);
+      if (of_step / 32 == i) number = of_share;
+    }
+    return {at, key - page_of(args, key) * static_cast<int>(args.paged.page_size), number};
+  }
+
+  // The lane's box of a column.
+  TS_DEVICE void copy_box(u32 destination, const TsCudaTensorMap& of, u32 full, int column, const Box& box) const {
+    if (box.of_step < cfg::kTileN)
+      tma_load_4d(destination + box.of_step * kColumnBytes, &of, full, column * kColumn, box.row, item.head_kv, box.batch);
   }
 
   TS_DEVICE void finish(int) const {}

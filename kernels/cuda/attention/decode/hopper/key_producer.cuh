@@ -23,7 +23,7 @@ struct Producer : Copier<Producer> {
                            u32 full) const {
     constexpr int kColumns = ceil_div(kDim, kColumn);
     const int key = first_key(step);
-    if (!kUneven && args.has_maps && key >= piece.begin && key + cfg::kTileN <= piece.end) {
+    if (!kUneven && comes_by_engine(args, piece, key, cfg::kTileN)) {
       mbarrier_wait(empty, ring.phase ^ 1);
       if (Producers::thread() != 0) return mbarrier_arrive(full);
       mbarrier_expect(full, kColumns * kKeyColumnBytes);

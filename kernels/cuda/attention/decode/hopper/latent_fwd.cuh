@@ -26,7 +26,7 @@ constexpr bool kFp8 = false, kFp32 = false, kTf32x3 = false;
 #endif
 
 extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm)
-    TS_ENTRY(const __grid_constant__ TsCudaDecodeArgs args) {
+    TS_ENTRY(const __grid_constant__ TsCudaKeyMaps maps, const __grid_constant__ TsCudaDecodeArgs args) {
   // Aligned to the pattern of the swizzle. There is no room to do so here.
   extern __shared__ __align__(1024) unsigned char dynamic_shared[];
   const ts::u32 shared = ts::smem_address(dynamic_shared);
@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm
   const int warpgroup = static_cast<int>(ts::uniform(threadIdx.x / 128));
   if (warpgroup == ts::kHalves) {
     ts::shrink_registers<ts::kProducerRegisters>();
-    ts::Producer producer(args, shared);
+    ts::Producer producer(maps.k, args, shared);
     producer.run();
     ts::copy_wait();
   } else {

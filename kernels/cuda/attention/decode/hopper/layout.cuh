@@ -47,7 +47,7 @@ constexpr int kSharedBytes = kProducerListOffset + kProducerThreads / 4;
 
 // Registers that a thread keeps of what the block is launched with.
 constexpr int kEntryRegisters = 65536 / kThreads / 8 * 8;
-constexpr int kProducerRegisters = 40;
+constexpr int kProducerRegisters = 56;
 constexpr int kConsumerRegisters = (3 * kEntryRegisters - kProducerRegisters) / kHalves / 8 * 8;
 
 static_assert(cfg::kTileN % 32 == 0 && cfg::kTileN <= kColumn, "a half's probabilities are one column of shared memory");

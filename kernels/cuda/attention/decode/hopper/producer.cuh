@@ -1,4 +1,5 @@
-// The copies of latent rows into the ring.
+// The copies of latent rows into the ring: by the copy engine where all rows of a half step are seen and lie in tensors,
+// else row by row.
 #pragma once
 
 #include "layout.cuh"
@@ -8,11 +9,41 @@
 namespace ts {
 
 struct Producer : Copier<Producer> {
+  const TsCudaTensorMap& rows_map;
   KeyRing ring;
 
-  using Copier<Producer>::Copier;
+  TS_DEVICE Producer(const TsCudaTensorMap& of_rows, const TsCudaDecodeArgs& arguments, u32 memory)
+      : Copier<Producer>(arguments, memory), rows_map(of_rows) {}
 
   TS_DEVICE int first_key(int half_step) const { return piece.first_tile * kTileKeys + half_step * cfg::kTileN; }
+
+  // In the order in which consumers give columns back: first those that are no values. A warp has every fourth.
+  TS_DEVICE void copy_boxes(int first, int half) const {
+    const Box box = box_of_lane(first);
+    const int warp = Producers::thread() / 32;
+#pragma unroll 1
+    for (int column = kColumnsQk - 1 - warp; column >= 0; column -= kProducerThreads / 32) {
+      const u32 full = map().full(ring.index, half, column);
+      mbarrier_wait(map().empty(ring.index, half, column), ring.phase ^ 1);
+      if (lane() == 0) {
+        mbarrier_arrive(full, kProducerThreads - 1);
+        mbarrier_expect(full, kKeyColumnBytes);
+      }
+      __syncwarp();
+      copy_box(map().keys(ring.index, half) + column * kKeyColumnBytes, rows_map, full, column, box);
+    }
+  }
+
+  TS_DEVICE void copy_rows(const KeyRows& keys, int first, int half) const {
+    const char* rows[cfg::kTileN / kRowsAtOnce];
+    find_rows(keys, first, rows);
+#pragma unroll 1
+    for (int column = kColumnsQk - 1; column >= 0; --column) {
+      mbarrier_wait(map().empty(ring.index, half, column), ring.phase ^ 1);
+      copy_column<cfg::kHeadDimQk>(map().keys(ring.index, half) + column * kKeyColumnBytes, rows, column);
+      arrive_after_copies(map().full(ring.index, half, column));
+    }
+  }
 
   TS_DEVICE void walk() {
     copy_queries();
@@ -21,20 +52,15 @@ struct Producer : Copier<Producer> {
     if constexpr (cfg::kPaged) pages.start(args, item, piece, first_key(0));
 #pragma unroll 1
     for (int half_step = 0; half_step < half_steps; ++half_step) {
-      const int half = half_step % kHalves;
-      const char* rows[cfg::kTileN / kRowsAtOnce];
+      const int half = half_step % kHalves, first = first_key(half_step);
       if constexpr (cfg::kPaged) {
         pages.advance();
         pages.look_up(args, item, piece, first_key(half_step + 1));
       }
-      find_rows(keys, first_key(half_step), rows);
-      // In the order in which consumers give columns back: first those that are no values.
-#pragma unroll 1
-      for (int column = kColumnsQk - 1; column >= 0; --column) {
-        mbarrier_wait(map().empty(ring.index, half, column), ring.phase ^ 1);
-        copy_column<cfg::kHeadDimQk>(map().keys(ring.index, half) + column * kKeyColumnBytes, rows, column);
-        arrive_after_copies(map().full(ring.index, half, column));
-      }
+      if (comes_by_engine(args, piece, first, cfg::kTileN))
+        copy_boxes(first, half);
+      else
+        copy_rows(keys, first, half);
       if (half == kHalves - 1) ring.advance();
     }
   }

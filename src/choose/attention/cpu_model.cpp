@@ -24,6 +24,18 @@ constexpr FlashCycles kWords{0.5, 0.25, 5.6, 3.5, 4.3, 9.5, 6000};      // instr
 constexpr FlashCycles kWidened{0.62, 0.06, 0.0, 4.8, 4.3, 0.0, 4600};   // fma, of 16-bit elements
 constexpr FlashCycles kFloats{0.47, 0.15, 8.2, 3.1, 4.3, 0.0, 11'000};  // fma, of fp32
 
+// Cycles of AMX, whose first stage packs keys and values once for all tiles. Of a Xeon, over the factor by which the
+// figures of other kernels are too small there (docs/log/2026-11-cpu-attention-model.md).
+struct AmxCycles {
+  double products;  // for what takes one at the rate that specs give
+  double softmax;   // a vector of scores
+  double packing;   // a vector of keys or values
+  double rows;      // a vector of queries, or outputs, of a tile
+  double block;     // of a strip
+  double tile;
+};
+constexpr AmxCycles kAmx{0.79, 9.9, 12.8, 9.8, 327, 59};
+
 struct DecodeCycles {
   double products, loads;  // a vector of keys and values: for each row, and once for all rows
   double softmax;          // a vector of scores
@@ -36,7 +48,7 @@ constexpr double kDecodeWidened = 1.2;     // fma, of 16-bit elements, over the 
 constexpr std::int64_t kDecodeGroup = 8;   // rows that share the keys of a task
 constexpr double kMemoryShare = 0.2;       // of the time that the tensors' bytes take: the rest is hidden
 constexpr double kMeanOfLongest = 0.6;     // length of a packed sequence, of which the longest alone is known
-constexpr double kLeastTaskCycles = 2000;  // a call without work; a task of AMX or of a generic kernel
+constexpr double kLeastTaskCycles = 2000;  // a call without work; a task of a generic kernel
 
 double to_multiple(double size, double step) {
   return ceil_div(size, step) * step;
@@ -105,6 +117,34 @@ CpuAttentionWork decode_work(const AttentionProblem& p, const KernelConfig& conf
   return {(of_keys + of_rows) * (widens ? kDecodeWidened : 1) + tasks * cost.task, tasks, 0};
 }
 
+/// What the tiles of a flash kernel compute.
+struct FlashShape {
+  double tiles;
+  double seen, staged;  ///< keys: that a strip of queries computes, and that a tile stages
+};
+
+/// `strip` queries are handled at a time, and `step` keys at least.
+FlashShape shape_of(const AttentionProblem& p, const KernelConfig& config, double strip, double step,
+                    double keys_per_row, bool masked) {
+  const double m = config.algorithm.tile[0], n = config.algorithm.tile[1];
+  // Heads that share keys share a tile while a sequence is shorter than that.
+  const std::int64_t group = p.heads_kv > 0 ? p.heads_q / p.heads_kv : 1;
+  const std::int64_t together = p.seqlen_q < config.algorithm.tile[0] ? group : 1;
+  FlashShape shape{.tiles = static_cast<double>(p.batch * (p.heads_q / std::max<std::int64_t>(together, 1))) *
+                            ceil_div(static_cast<double>(together * p.seqlen_q), m),
+                   .seen = static_cast<double>(p.seqlen_k),
+                   .staged = static_cast<double>(p.seqlen_k)};
+  // Behind a mask a strip computes whole blocks as far as its last query sees, but none beyond the tile's last key.
+  if (masked) {
+    const double of_tile = std::min(m, static_cast<double>(p.seqlen_q)), of_strip = std::min(strip, of_tile);
+    shape.seen = std::min(shape.staged, keys_per_row + of_strip / 2 + std::min(n, of_tile - of_strip) / 2);
+    shape.staged = std::min(shape.staged, keys_per_row + of_tile / 2);
+  }
+  shape.seen = to_multiple(shape.seen, step);
+  shape.staged = to_multiple(shape.staged, step);
+  return shape;
+}
+
 CpuAttentionWork flash_work(const AttentionProblem& p, const KernelConfig& config, const CpuSpec& spec,
                             double keys_per_row, bool masked) {
   const double lanes = spec.vector_bits_per_cycle / 32.0, dims = static_cast<double>(p.head_dim_qk + p.head_dim_v);
@@ -113,32 +153,34 @@ CpuAttentionWork flash_work(const AttentionProblem& p, const KernelConfig& confi
   const FlashCycles& cost = config.algorithm.instruction != Instruction::fma_f32 ? kWords
                             : is_of_words(p.data_type)                           ? kWidened
                                                                                  : kFloats;
-  // Heads that share keys share a tile while a sequence is shorter than that.
-  const std::int64_t group = p.heads_kv > 0 ? p.heads_q / p.heads_kv : 1;
-  const std::int64_t together = p.seqlen_q < config.algorithm.tile[0] ? group : 1;
-  const double tiles = static_cast<double>(p.batch * (p.heads_q / std::max<std::int64_t>(together, 1))) *
-                       ceil_div(static_cast<double>(together * p.seqlen_q), m);
   const double vectors = vectors_of_strip(config.algorithm.tile[0] / vector, vector), strip = vectors * vector;
-  // Behind a mask a strip computes whole blocks as far as its last query sees, but none beyond the tile's last key.
-  double staged = static_cast<double>(p.seqlen_k), seen = staged;
-  if (masked) {
-    const double of_tile = std::min(m, static_cast<double>(p.seqlen_q)), of_strip = std::min(strip, of_tile);
-    seen = std::min(staged, keys_per_row + of_strip / 2 + std::min(n, of_tile - of_strip) / 2);
-    staged = std::min(staged, keys_per_row + of_tile / 2);
-  }
-  seen = to_multiple(seen, 8);
-  staged = to_multiple(staged, 8);
+  const FlashShape shape = shape_of(p, config, strip, 8, keys_per_row, masked);
   const double products = cost.products + (vectors == 1 ? cost.one_vector : 0);
   const double of_pairs =
-      m * seen * (dims / products_per_cycle(spec, config.algorithm) * products + cost.softmax / lanes);
-  const double of_blocks = m / vector * ceil_div(seen, n) * dims / 2 * cost.rescale / lanes;
-  const double of_tile = of_pairs + of_blocks + (staged * cost.staging + m * cost.rows) * dims / lanes;
-  return {tiles * of_tile, tiles, cost.launch};
+      m * shape.seen * (dims / products_per_cycle(spec, config.algorithm) * products + cost.softmax / lanes);
+  const double of_blocks = m / vector * ceil_div(shape.seen, n) * dims / 2 * cost.rescale / lanes;
+  const double of_tile = of_pairs + of_blocks + (shape.staged * cost.staging + m * cost.rows) * dims / lanes;
+  return {shape.tiles * of_tile, shape.tiles, cost.launch};
 }
 
-/// Kernels that the figures above are not of: AMX, which packs keys once for all tiles, and generic ones.
-CpuAttentionWork other_work(const AttentionProblem& p, const KernelConfig& config, const CpuSpec& spec,
-                            double keys_per_row, bool masked) {
+CpuAttentionWork amx_work(const AttentionProblem& p, const KernelConfig& config, const CpuSpec& spec,
+                          double keys_per_row, bool masked) {
+  constexpr double kSquare = 32;  // queries of a strip, keys of a group, and what head dims are filled up to
+  const double lanes = spec.vector_bits / 32.0, m = config.algorithm.tile[0], n = config.algorithm.tile[1];
+  const double dims = to_multiple(static_cast<double>(p.head_dim_qk), kSquare) +
+                      to_multiple(static_cast<double>(p.head_dim_v), kSquare);
+  const FlashShape shape = shape_of(p, config, kSquare, kSquare, keys_per_row, masked);
+  const double of_pairs =
+      m * shape.seen * (dims / products_per_cycle(spec, config.algorithm) * kAmx.products + kAmx.softmax / lanes);
+  const double of_blocks = m / kSquare * ceil_div(shape.seen, n) * kAmx.block;
+  const double of_tile = of_pairs + of_blocks + m * dims / lanes * kAmx.rows + kAmx.tile;
+  const double packing = static_cast<double>(p.batch * p.heads_kv * p.seqlen_k) * dims / lanes * kAmx.packing;
+  return {shape.tiles * of_tile + packing, shape.tiles, 0};
+}
+
+/// Generic kernels, of which the figures above are not.
+CpuAttentionWork generic_work(const AttentionProblem& p, const KernelConfig& config, const CpuSpec& spec,
+                              double keys_per_row, bool masked) {
   constexpr double kSoftmaxCycles = 24, kConvertCycles = 2, kRescaleCycles = 3;
   const double lanes = spec.vector_bits_per_cycle / 32.0, dims = static_cast<double>(p.head_dim_qk + p.head_dim_v);
   const double m = config.algorithm.tile[0], n = config.algorithm.tile[1];
@@ -177,10 +219,12 @@ double predicted_seconds(const AttentionProblem& given, const KernelConfig& conf
   if (a.pipeline == Pipeline::decode) {
     const auto splits = static_cast<double>(splits_for(given, config, threads));
     work = decode_work(p, config, spec, splits, keys_per_row, masked);
-  } else if (a.pipeline == Pipeline::flash && a.instruction != Instruction::amx_bf16) {
+  } else if (a.pipeline == Pipeline::flash && a.instruction == Instruction::amx_bf16) {
+    work = amx_work(p, config, spec, keys_per_row, masked);
+  } else if (a.pipeline == Pipeline::flash) {
     work = flash_work(p, config, spec, keys_per_row, masked);
   } else {
-    work = other_work(p, config, spec, keys_per_row, masked);
+    work = generic_work(p, config, spec, keys_per_row, masked);
   }
   const double memory = bytes_of(p) / spec.memory_bytes_per_cycle;
   const double cycles = std::max(work.cycles + kMemoryShare * memory, memory);

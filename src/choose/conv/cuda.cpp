@@ -71,10 +71,11 @@ void put_least_work_first(const CudaSpec& spec, const GemmProblem& problem, std:
   });
 }
 
-/// Backward weight: the pixels of x and y come from memory, which GEMM's model hides nearly whole. Split products take
-/// kFar as long as operands in the L2 cache let them, and neither hides the other whole; those of blocks with equal
-/// shares, which read different pixels at a time, kScattered of GEMM's prediction. Of twenty 1x1 layers the former took
-/// 0.9 to 1.6 of it, the latter 0.9 to 1.8 (H200).
+/// Backward weight: the pixels of x and y come from memory, which GEMM's model hides nearly whole. Split products, by
+/// clusters too, take kFar as long as operands in the L2 cache let them, and neither hides the other whole; those of
+/// blocks with equal shares, which read different pixels at a time, kScattered of GEMM's prediction. Of twenty 1x1
+/// layers the former took 0.9 to 1.6 of it, the latter 0.9 to 1.8 (H200). Clusters that share k took 1.2 to 2.5 of it
+/// (H100).
 void predict_from_memory(const CudaSpec& spec, const GemmProblem& problem, std::vector<Candidate>& candidates) {
   constexpr double kFar = 1.55, kScattered = 1.75;
   constexpr double kCrowd = 0.7;  // of the SMs: fewer have memory enough each
@@ -85,7 +86,7 @@ void predict_from_memory(const CudaSpec& spec, const GemmProblem& problem, std::
     const KernelConfig& config = candidate.recipe.main();
     const CudaGemmWork work = cuda_gemm_work(config, row_of(config, spec), spec, shape);
     const bool crowded = static_cast<double>(work.items) > kCrowd * static_cast<double>(cuda_gemm_places(config, spec));
-    if (config.algorithm.split_k && crowded)
+    if (config.algorithm.cluster_k > 1 || (config.algorithm.split_k && crowded))
       candidate.predicted_seconds =
           1e-6 * spec.reference.launch_us + std::hypot(kFar * tiles_seconds(spec, shape, config), memory);
     else if (config.algorithm.stream_k)

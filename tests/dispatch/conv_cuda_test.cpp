@@ -69,6 +69,14 @@ RandomCall<Conv> random_wide_conv(std::uint64_t seed) {
     if (seed % 8 == 4) {  // groups of a few channels
       p.c = p.k = 4 << seed / 8 % 3;
       p.groups = 2 * (1 + static_cast<std::int64_t>(draws[2] * 12));
+      if (seed / 24 % 2 == 0) {  // of 3 x 3 taps, whose tiles come through maps
+        p.in_d = p.filter_d = p.stride_d = p.dilation_d = 1;
+        p.pad_d = p.pad_high_d = 0;
+        p.filter_h = p.filter_w = 3;
+        if (p.direction != ConvDirection::backward_weight) p.stride_h = p.stride_w = 1;
+        p.in_h = 2 * p.dilation_h + 1 + static_cast<std::int64_t>(draws[1] * 30);
+        p.in_w = 2 * p.dilation_w + 1 + static_cast<std::int64_t>(draws[3] * 60);
+      }
     }
     if (p.direction == ConvDirection::backward_weight && seed % 4 == 2) {  // filters of halo tiles
       p.in_d = p.filter_d = p.stride_d = p.dilation_d = p.dilation_h = p.dilation_w = 1;
@@ -231,7 +239,7 @@ TEST_F(CudaConvTest, NothingLeaksFromOtherImagesAndGroups) {
 void expect_alike(const ConvProblem& p) {
   const std::int64_t channels = p.groups * p.c;
   std::vector<float> values = whole_numbers({p.batch, p.in_h, p.in_w, channels}, 1).to_floats();
-  for (std::int64_t c = 0; c<channels; c += p.groups> 1 ? 3 : 1)
+  for (std::int64_t c = 0; c<channels; c += p.groups> 1 ? 3 * p.c : 1)
     values[static_cast<std::size_t>((4 * p.in_w + 17) * channels + c)] = std::numeric_limits<float>::quiet_NaN();
   ConvInputs inputs;
   inputs.x = make_array(ElementType::fp32, {p.batch, p.in_h, p.in_w, channels}, values);
@@ -273,6 +281,12 @@ TEST_F(CudaConvTest, OnlyResultsWithATapSeeAPixel) {
       p.c = p.k = 1;
       p.type_out = p.type_bias = DataType::bf16;
       p.stride_h = 1;
+      expect_alike(p);
+      if (taps != 3) continue;
+      p.groups = 18;
+      p.c = p.k = 4;
+      p.filter_h = 3;
+      p.stride_h = stride;
       expect_alike(p);
     }
 }

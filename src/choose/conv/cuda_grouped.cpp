@@ -18,6 +18,7 @@ namespace {
 constexpr std::int64_t kChannelsOfBlock = 64, kBytesOfPixel = 128;
 constexpr std::int64_t kChannelsOfBands = 32;  // of a block
 constexpr std::int64_t kFurthestApart = 8;     // pixels that a tensor map steps to
+constexpr std::int64_t kLongestBox = 256;      // from the first to the last
 constexpr std::int64_t kPlanBytes = 32 * 104;  // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
 
 bool result_is_w(const ConvProblem& p) {
@@ -27,7 +28,7 @@ bool result_is_w(const ConvProblem& p) {
 std::int64_t grouped_shared_bytes(const KernelConfig& config, const ConvProblem& p, std::int64_t stage_bytes) {
   const std::int64_t stages = config.algorithm.stages * stage_bytes;
   if (result_is_w(p)) return kPlanBytes + std::max<std::int64_t>(stages, cuda_conv_resources(config).part_bytes);
-  const std::int64_t tap_bytes = cuda_grouped_tile(config.algorithm).channels == 8 ? 1024 : 2048;
+  const std::int64_t tap_bytes = cuda_grouped_tile(config.algorithm).channels == 16 ? 2048 : 1024;
   return kPlanBytes + stages + taps_of(p) * tap_bytes;
 }
 
@@ -48,21 +49,48 @@ std::int64_t taps_of_bands(const ConvProblem& p) {
   return std::max(cuda_conv_axis(p, 1).taps, cuda_conv_axis(p, 2).taps);
 }
 
+/// Why copies through maps cannot bring the pixels that results meet.
+std::optional<std::string> maps_unsuited(const CudaGroupedTile& tile, const ConvProblem& p) {
+  for (const std::size_t d : {1, 2}) {
+    const CudaConvAxis axis = cuda_conv_axis(p, d);
+    const std::int64_t hop = std::max(axis.phases, p.dilation()[d]), along = d == 1 ? tile.rows : tile.columns;
+    if (hop > kFurthestApart)
+      return fmt::format("{} phases, dilation {}: copies step over {} pixels at most", axis.phases, p.dilation()[d],
+                         kFurthestApart);
+    if (const std::int64_t length = ((along - 1) * tile.pace + tile.taps - 1) * hop + 1; length > kLongestBox)
+      return fmt::format("a tile of {} pixels, {} apart, is longer than {}", along, hop, kLongestBox);
+  }
+  return {};
+}
+
 std::optional<std::string> bands_unsuited(const CudaGroupedTile& tile, const ConvProblem& p) {
   if (p.unaligned || p.groups % 8 != 0)
     return fmt::format("{} groups, unaligned {}: pixels are read 16 bytes at a time", p.groups, p.unaligned);
   for (const std::size_t d : {1, 2}) {
     const CudaConvAxis axis = cuda_conv_axis(p, d);
     if (axis.pace != 1) return fmt::format("results meet pixels {} apart, bands neighbours", axis.pace);
-    if (std::max(axis.phases, p.dilation()[d]) > kFurthestApart)
-      return fmt::format("{} phases, dilation {}: copies step over {} pixels at most", axis.phases, p.dilation()[d],
-                         kFurthestApart);
   }
+  if (std::optional<std::string> said = maps_unsuited(tile, p)) return said;
   if (result_is_w(p)) return {};
   if (const std::int64_t taps = cuda_conv_axis(p, 0).taps; taps > 1)
     return fmt::format("{} taps along the outer coordinate meet a result, of bands one", taps);
   if (taps_of_bands(p) > tile.taps) return fmt::format("{} taps, the kernel's {}", taps_of_bands(p), tile.taps);
   return {};
+}
+
+std::optional<std::string> mapped_unsuited(const CudaGroupedTile& tile, const ConvProblem& p) {
+  for (const std::size_t d : {1, 2}) {
+    const CudaConvAxis axis = cuda_conv_axis(p, d);
+    if (axis.pace != tile.pace)
+      return fmt::format("results meet pixels {} apart, the kernel's {}", axis.pace, tile.pace);
+    if (result_is_w(p)) continue;
+    if (p.filter()[d] != tile.taps) return fmt::format("{} taps, the kernel's {}", p.filter()[d], tile.taps);
+  }
+  if (!result_is_w(p) && p.filter_d > 1)
+    return fmt::format("{} taps along the outer coordinate, the kernel's 1", p.filter_d);
+  if (p.direction == ConvDirection::backward_data && p.stride() != ConvSpatial{1, 1, 1})
+    return "phases of a stride meet fewer taps than the kernel's";
+  return maps_unsuited(tile, p);
 }
 
 std::optional<std::string> grouped_unsuited(const KernelConfig& config, const ConvProblem& p) {
@@ -74,6 +102,7 @@ std::optional<std::string> grouped_unsuited(const KernelConfig& config, const Co
     return fmt::format("{} groups of {}, unaligned {}: pixels are read 16 bytes at a time", p.groups, p.c, p.unaligned);
   if (const std::int64_t pace = cuda_conv_axis(p, 2).pace; pace != tile.pace)
     return fmt::format("results of a row meet pixels {} apart, the kernel's {}", pace, tile.pace);
+  if (is_mapped(config.algorithm)) return mapped_unsuited(tile, p);
   const std::int64_t bytes = grouped_shared_bytes(config, p, grouped_stage_bytes(config, p));
   if (bytes > cuda_conv_resources(config).shared_bytes)
     return fmt::format("tiles and filters of {} taps take {} bytes of shared memory", taps_of(p), bytes);
@@ -112,8 +141,10 @@ CudaConvRuns banded_work(const KernelConfig& config, const CudaSpec& spec, const
   constexpr double kClock = 1.7e9;
   const double taps = tile.taps;
   const bool small = tile.images > 1;
-  const double alone =
-      weight ? (small ? 700 + 430 * taps : 2290 + 86 * taps) : (small ? 1300 + 450 * taps : 3380 + 382 * taps);
+  const double alone = weight ? (small                         ? 700 + 430 * taps
+                                 : config.algorithm.stages > 1 ? 1900 + 86 * taps
+                                                               : 2290 + 86 * taps)
+                              : (small ? 1300 + 450 * taps : 3380 + 382 * taps);
   const double shared = weight || small ? 0 : (1160 + 192 * taps) * static_cast<double>(w.resident);
   const double cycles = std::max(alone, shared);
   const auto rounds = static_cast<double>(ceil_div(w.blocks(), spec.reference.sms * w.resident));
@@ -128,10 +159,37 @@ CudaConvRuns banded_work(const KernelConfig& config, const CudaSpec& spec, const
   return w;
 }
 
+CudaConvRuns mapped_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
+  const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
+  const CudaConvResources facts = cuda_conv_resources(config);
+  CudaConvRuns w = cuda_conv_tiles(p, tile.rows, tile.columns);
+  w.units = ceil_div(p.groups * p.c, kChannelsOfBlock);
+  const bool weight = result_is_w(p);
+  if (weight)
+    w.units *=
+        p.filter_d * ceil_div(p.filter_h, std::int64_t{tile.tap_rows}) * ceil_div(p.filter_w, std::int64_t{tile.taps});
+  w.shared_bytes = facts.shared_bytes;
+  cut_into_runs(w, spec, facts.blocks_per_sm);
+  // Cycles of an SM for a pixel of a tile, and beside them for a block's step and run. Found on an H200 and an H100
+  // (docs/log/2026-11-cuda-conv.md).
+  constexpr double kClock = 1.75e9, kOfStep = 600, kOfRun = 6000;
+  const double of_pixel = weight ? (tile.channels == 16 ? 11 : 9) : (tile.channels == 16 ? 16 : 15);
+  const auto resident = static_cast<double>(w.resident);
+  const auto rounds = static_cast<double>(ceil_div(w.blocks(), spec.reference.sms * w.resident));
+  const auto steps = static_cast<double>(ceil_div(w.tiles, w.runs));
+  const double compute = rounds * steps * resident * (tile.rows * tile.columns * of_pixel + kOfStep) / kClock;
+  const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
+  w.seconds = std::max(compute, memory) + kOfRun / kClock + 1e-6 * spec.reference.launch_us;
+  if (weight)  // runs are added up by a launch of its own
+    w.seconds += 2e-6 + 1e-6 * spec.reference.launch_us + static_cast<double>(w.blocks() * facts.part_bytes) / 1e12;
+  return w;
+}
+
 }  // namespace
 
 CudaConvRuns cuda_grouped_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
   if (is_banded(config.algorithm)) return banded_work(config, spec, p);
+  if (is_mapped(config.algorithm)) return mapped_work(config, spec, p);
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
   const CudaConvResources facts = cuda_conv_resources(config);
   const int warps = config.algorithm.wave[0];

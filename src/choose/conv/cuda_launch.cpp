@@ -54,6 +54,24 @@ CudaConvLaunch runs_launch(const KernelConfig& config, const CudaConvRuns& work,
           .joins = config.algorithm.split_k};
 }
 
+/// As the kernels' files say what their maps are.
+CudaConvMappedTile mapped_tile(const KernelConfig& config) {
+  const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
+  if (is_banded(config.algorithm))
+    return {.channels = 32,
+            .images = tile.images,
+            .rows = tile.rows - 1 + tile.taps,
+            .columns = tile.columns + 8,
+            .rows_of_y = tile.rows,
+            .columns_of_y = tile.columns};
+  if (!is_mapped(config.algorithm)) return {};
+  return {.channels = 64,
+          .rows = (tile.rows - 1) * tile.pace + tile.taps,
+          .columns = (tile.columns - 1) * tile.pace + tile.taps,
+          .rows_of_y = tile.rows,
+          .columns_of_y = tile.columns};
+}
+
 }  // namespace
 
 CudaConvLaunch cuda_conv_launch(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& problem) {
@@ -61,13 +79,9 @@ CudaConvLaunch cuda_conv_launch(const KernelConfig& config, const CudaSpec& spec
     case Pipeline::depthwise:
       return depthwise_launch(config, spec, problem);
     case Pipeline::grouped: {
-      const bool banded = is_banded(config.algorithm);
-      CudaConvLaunch launch = runs_launch(config, cuda_grouped_work(config, spec, problem), banded ? 16 : 32);
-      if (banded) {
-        const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
-        launch.band_taps = tile.taps;
-        launch.band_images = tile.images;
-      }
+      CudaConvLaunch launch =
+          runs_launch(config, cuda_grouped_work(config, spec, problem), is_banded(config.algorithm) ? 16 : 32);
+      launch.mapped = mapped_tile(config);
       return launch;
     }
     case Pipeline::stem:

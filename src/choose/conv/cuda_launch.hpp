@@ -10,6 +10,15 @@
 
 namespace tilesmith {
 
+/// What kernels that read through tensor maps bring at a time: images of so many rows and columns of pixels, of the
+/// block's channels; of backward weight also of y.
+struct CudaConvMappedTile {
+  int channels = 0;  ///< 0: the kernel has no maps
+  int images = 1;
+  int rows = 0, columns = 0;
+  int rows_of_y = 0, columns_of_y = 0;
+};
+
 /// What a kernel is launched with for a problem.
 struct CudaConvLaunch {
   std::int64_t blocks = 0;
@@ -22,8 +31,7 @@ struct CudaConvLaunch {
   std::array<int, 3> phases{}, tiles{};
   std::int64_t stage_bytes = 0;
   bool joins = false;  ///< a second launch adds up what the runs left
-  /// Of banded kernels, which read through tensor maps: the most taps, others 0; and the images of a tile.
-  int band_taps = 0, band_images = 1;
+  CudaConvMappedTile mapped{};
 };
 
 /// For a problem that the kernel suits.

@@ -80,6 +80,7 @@ Result<std::string_view> add_depthwise(ConstantsTable& table, const KernelConfig
   table.add("kWarps", config.algorithm.wave[0]);
   table.add("kStages", config.algorithm.stages);
   table.add("kColumnsFirst", false);
+  table.add("kTilesApart", false);
   table.add("kBlocksPerSm", facts.blocks_per_sm);
   return s.direction == ConvDirection::backward_weight ? "cuda/conv/depthwise/weight.cuh"
                                                        : "cuda/conv/depthwise/data.cuh";
@@ -104,8 +105,11 @@ Result<std::string_view> add_grouped(ConstantsTable& table, const KernelConfig& 
   table.add("kWarps", config.algorithm.wave[0]);
   table.add("kStages", config.algorithm.stages);
   table.add("kColumnsFirst", false);
+  table.add("kTilesApart", banded || is_mapped(config.algorithm));
   table.add("kBlocksPerSm", facts.blocks_per_sm);
   if (banded) return config.algorithm.split_k ? "cuda/conv/banded/weight.cuh" : "cuda/conv/banded/data.cuh";
+  if (is_mapped(config.algorithm))
+    return config.algorithm.split_k ? "cuda/conv/grouped/mapped_weight.cuh" : "cuda/conv/grouped/mapped_data.cuh";
   return config.algorithm.split_k ? "cuda/conv/grouped/weight.cuh" : "cuda/conv/grouped/data.cuh";
 }
 
@@ -129,6 +133,7 @@ Result<std::string_view> add_stem(ConstantsTable& table, const KernelConfig& con
   table.add("kWarps", config.algorithm.wave[0]);
   table.add("kStages", config.algorithm.stages);
   table.add("kColumnsFirst", true);
+  table.add("kTilesApart", false);
   table.add("kBlocksPerSm", facts.blocks_per_sm);
   return weight ? "cuda/conv/stem/weight.cuh" : "cuda/conv/stem/forward.cuh";
 }

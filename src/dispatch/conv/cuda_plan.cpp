@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "dispatch/conv/cuda_banded_maps.hpp"
+#include "dispatch/conv/cuda_tile_maps.hpp"
 #include "dispatch/workspace.hpp"
 #include "problem/conv/problem.hpp"
 #include "problem/derive.hpp"
@@ -124,10 +124,10 @@ Status CudaConvPlan::run(const ConvArguments& a, const RunOptions& options) cons
       arguments.counters = place.counters;
       arguments.partials = place.parts;
     }
-    TsCudaConvBandedMaps maps{};
-    if (figures_.band_taps > 0)
-      TS_TRY(encode_banded_maps(steps_.context(), problem(), a, figures_.band_taps, figures_.band_images, maps));
-    const auto launch = [&] { return figures_.band_taps > 0 ? send(maps, arguments) : send(arguments); };
+    const bool mapped = figures_.mapped.channels > 0;
+    TsCudaConvTileMaps maps{};
+    if (mapped) TS_TRY(encode_tile_maps(steps_.context(), problem(), a, figures_.mapped, maps));
+    const auto launch = [&] { return mapped ? send(maps, arguments) : send(arguments); };
     if (figures_.joins) {
       TS_TRY(launch());
       arguments.join = 1;

@@ -18,12 +18,21 @@ constexpr int kRegistersOfTap = 60, kRegistersOfSixteen = 8;
 constexpr int kRegistersOfProducts = 44;
 constexpr int kThreadsOfTeam = 128;  // that share a tile's octets
 
+// Groups of several channels whose tiles come through tensor maps: kernels/cuda/conv/grouped/mapped_data.cuh.
+constexpr int kTapsOfMapped = 3;
+constexpr int kBytesOfPixel = 128, kMappedAlignment = 1024;
+constexpr int kMostMappedStages = 7;
+/// Of a thread beside sums and weights; smaller groups pair what rows have at a tap, and so much more takes an epilogue
+/// of backward data. Found by compiling.
+constexpr int kRegistersOfMapped = 40, kRegistersOfMappedWeight = 36, kRegistersOfPairs = 30;
+
 // Groups of one channel: kernels/cuda/conv/banded.
 constexpr int kSideOfBands = 16, kSideOfSmall = 8;  // of a tile; small ones have as many results, of several images
 constexpr int kChannelsOfBands = 32;                // of a block
 constexpr int kOctetsOfBands = kChannelsOfBands / 8;
-constexpr int kPlanBytesOfBands = 32 * 104;  // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
-constexpr int kPlacesOfBands = 16 + 512;     // a barrier, and what aligns the first tile
+constexpr long kGateBytes = 16;          // of a stage: a barrier and a counter
+constexpr int kPlanBytes = 32 * 104;     // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
+constexpr int kBytesToAlignBands = 512;  // the first tile
 /// Of a thread beside its sums and what they are made of, of forward and backward data and of backward weight. Found by
 /// compiling.
 constexpr int kRegistersOfBands = 50, kRegistersOfDiagonals = 44;
@@ -41,6 +50,15 @@ bool adds_filters(const ConvSignature& s) {
 int sixteens_of_warp(const Algorithm& a) {
   const CudaGroupedTile tile = cuda_grouped_tile(a);
   return tile.rows * tile.columns / 16 / std::max(a.wave[0] / 4, 1);
+}
+
+/// Whether mapped tiles are so many strips for each four warps: eight columns of an even number of rows, or of backward
+/// weight sixteen columns of as many rows.
+bool strips_are_whole(const CudaGroupedTile& tile, int teams, bool weight) {
+  if (teams == 0) return false;
+  if (!weight) return tile.rows % 2 == 0 && tile.columns % (8 * teams) == 0;
+  const int along = std::clamp(tile.columns / 16, 1, teams);
+  return tile.columns % (16 * along) == 0 && teams % along == 0 && tile.rows % (teams / along) == 0;
 }
 
 /// Whether bands can leave a result: results go by sixteens of a row, of the tensors' type, with channels as rows.
@@ -71,11 +89,15 @@ CudaConvResources banded_resources(const KernelConfig& config) {
   r.aligned = true;
   const int rows_of_x = 3 * (taps + 1);  // matrices that neighbouring rows of results meet
   const long pitch = tile.images == 1 ? 24 : 16;
-  r.shared_bytes = kPlanBytesOfBands + kPlacesOfBands +
-                   kChannelsOfBands * (2L * tile.images * rows * pitch + bytes_of_plane(tile, rows));
-  if (adds_filters(std::get<ConvSignature>(config.signature))) {
+  const int stages = config.algorithm.stages;
+  const auto take = [&](int of_tile, long columns) {
     r.shared_bytes +=
-        kChannelsOfBands * (2L * tile.images * tile.rows * tile.columns + bytes_of_plane(tile, tile.rows));
+        kChannelsOfBands * (stages * 2L * tile.images * of_tile * columns + bytes_of_plane(tile, of_tile));
+  };
+  r.shared_bytes = kPlanBytes + kGateBytes * stages + kBytesToAlignBands;
+  take(rows, pitch);
+  if (adds_filters(std::get<ConvSignature>(config.signature))) {
+    take(tile.rows, tile.columns);
     r.accumulators = kChannelsOfBands / warps * taps * 4 + rows_of_x + 4;
     r.part_bytes = 4L * kChannelsOfBands * taps * taps;
   } else {
@@ -86,8 +108,35 @@ CudaConvResources banded_resources(const KernelConfig& config) {
   return r;
 }
 
+CudaConvResources mapped_resources(const KernelConfig& config) {
+  const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
+  CudaConvResources r;
+  r.threads = 32 * config.algorithm.wave[0];
+  r.blocks_per_sm = std::max<int>(config.algorithm.block_per_cu, 1);
+  r.aligned = r.pairs = true;
+  const auto bytes = [](long rows, long columns) {
+    return (rows * columns * kBytesOfPixel + kMappedAlignment - 1) / kMappedAlignment * kMappedAlignment;
+  };
+  long weights = 0;
+  long stage = bytes((tile.rows - 1L) * tile.pace + tile.taps, (tile.columns - 1L) * tile.pace + tile.taps);
+  if (adds_filters(std::get<ConvSignature>(config.signature))) {
+    stage += bytes(tile.rows, tile.columns);
+    r.accumulators = 2 * 4 * products_of_octet(tile);
+    r.part_bytes = 4L * r.accumulators * kThreadsOfTeam;
+  } else {  // a strip's sums, and the words of a column of taps
+    const int words = tile.channels == 16 ? 4 : 2;
+    r.accumulators = tile.rows / 2 * 8 + tile.taps * words;
+    weights = tile.taps * tile.taps * words * 4L * kThreadsOfTeam;
+  }
+  r.shared_bytes = std::max(config.algorithm.stages * stage, r.part_bytes) + weights +
+                   kGateBytes * config.algorithm.stages + kPlanBytes + kMappedAlignment;
+  if (r.threads > 0) r.launch_registers = std::min(255, kRegistersOfGroupedSm / (r.threads * r.blocks_per_sm) / 8 * 8);
+  return r;
+}
+
 CudaConvResources grouped_resources(const KernelConfig& config) {
   if (is_banded(config.algorithm)) return banded_resources(config);
+  if (is_mapped(config.algorithm)) return mapped_resources(config);
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
   CudaConvResources r;
   r.threads = 32 * config.algorithm.wave[0];
@@ -104,10 +153,24 @@ CudaConvResources grouped_resources(const KernelConfig& config) {
   return r;
 }
 
+/// Of a block. Registers bound how many bands share an SM; there are fewer where shared memory does.
+long shared_limit(const KernelConfig& config, const CudaSpec& spec) {
+  if (is_banded(config.algorithm)) return spec.shared_bytes_per_block;
+  const long share = spec.shared_bytes_per_sm / grouped_resources(config).blocks_per_sm - spec.shared_bytes_reserved;
+  return std::min<long>(spec.shared_bytes_per_block, share);
+}
+
 int grouped_registers(const KernelConfig& config) {
   const int sums = grouped_resources(config).accumulators;
   if (is_banded(config.algorithm))
     return sums + (adds_filters(std::get<ConvSignature>(config.signature)) ? kRegistersOfDiagonals : kRegistersOfBands);
+  if (is_mapped(config.algorithm)) {
+    const auto& s = std::get<ConvSignature>(config.signature);
+    if (adds_filters(s)) return sums + kRegistersOfMappedWeight;
+    const bool plain = s.epilogue_ops.empty() && bits_of(s.type_out) == 16;
+    const bool more = config.algorithm.tile[0] < 16 || (s.direction == ConvDirection::backward_data && !plain);
+    return sums + kRegistersOfMapped + (more ? kRegistersOfPairs : 0);
+  }
   if (adds_filters(std::get<ConvSignature>(config.signature)))
     return sums + kRegistersOfProducts + products_of_octet(cuda_grouped_tile(config.algorithm));
   return sums + kRegistersOfTap + kRegistersOfSixteen * sixteens_of_warp(config.algorithm);
@@ -115,13 +178,15 @@ int grouped_registers(const KernelConfig& config) {
 
 std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemmTile& row) {
   std::vector<Algorithm> out;
-  // A row of the table is for backward weight where it is cut into runs, and square tiles are for groups of one.
-  const bool banded = row.tile_m == row.tile_n;
+  // A row of the table is for backward weight where it is cut into runs, square tiles are for groups of one, and
+  // where a tile is a box, it comes through a map.
+  const bool mapped = row.tma_boxes > 0, banded = row.tile_m == row.tile_n && !mapped;
   if (s.depthwise != banded || adds_filters(s) != (row.splits > 1)) return out;
   const auto add = [&](int channels, int second) {
     out.push_back({.pipeline = Pipeline::grouped,
                    .instruction = Instruction::mma_sync,
-                   .tile = {static_cast<std::uint16_t>(channels), static_cast<std::uint16_t>(second)},
+                   .tile = {static_cast<std::uint16_t>(channels), static_cast<std::uint16_t>(second),
+                            static_cast<std::uint16_t>(mapped ? kTapsOfMapped : 0)},
                    .wave = {static_cast<std::uint16_t>(row.wave.front())},
                    .stages = static_cast<std::uint8_t>(row.stages),
                    .block_per_cu = static_cast<std::int16_t>(row.blocks_per_sm),
@@ -134,7 +199,7 @@ std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemm
   }
   for (const int channels : kGroupChannels)
     for (const int pace : kGroupedPaces) {
-      if (pace > 1 && s.direction == ConvDirection::backward_data) continue;
+      if (pace > 1 && (mapped ? !adds_filters(s) : s.direction == ConvDirection::backward_data)) continue;
       add(channels, pace);
     }
   return out;
@@ -142,16 +207,20 @@ std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemm
 
 constexpr CudaConvRule kGroupedRules[] = {
     {"groups_are_octets",
-     "16-bit tensors in groups of 4, 8 or 16 channels to as many, of pixels 1 or 2 apart (backward data 1), or of one "
-     "to "
-     "one in bands of 3, 5 or 7 taps; sizes, filters and strides are run-time numbers",
+     "16-bit tensors in groups of 4, 8 or 16 channels to as many, of pixels 1 or 2 apart (backward data, and through "
+     "maps forward too, 1), or of one to one in bands of 3, 5 or 7 taps; through maps of 3 x 3 taps; sizes, filters "
+     "and "
+     "strides are run-time numbers",
      [](const CudaConvSubject& s) {
        const CudaGroupedTile t = cuda_grouped_tile(s.algorithm());
        const ConvDirection direction = s.signature().direction;
        if (bits_of(s.signature().data_type) != 16 || s.signature().spatial_dims != 3 ||
            s.signature().depthwise != is_banded(s.algorithm()))
          return false;
-       if (is_banded(s.algorithm())) return std::ranges::find(kTapsOfBands, t.taps) != kTapsOfBands.end();
+       if (is_banded(s.algorithm()))
+         return !is_mapped(s.algorithm()) && std::ranges::find(kTapsOfBands, t.taps) != kTapsOfBands.end();
+       if (is_mapped(s.algorithm()) && (t.taps != kTapsOfMapped || (t.pace > 1 && !adds_filters(s.signature()))))
+         return false;
        return std::ranges::find(kGroupChannels, t.channels) != kGroupChannels.end() &&
               (t.pace == 1 || (t.pace == 2 && direction != ConvDirection::backward_data));
      },
@@ -162,7 +231,9 @@ constexpr CudaConvRule kGroupedRules[] = {
      }},
     {"results_are_sixteens",
      "a block has a multiple of 4 warps, and a tile 16 results for each four, or a multiple; with bands 16 x 16 for 4 "
-     "warps, backward weight 8, or 8 x 8 of four images for 8",
+     "warps, backward weight 8, or 8 x 8 of four images for 8; through maps an even number of rows, and eight columns "
+     "for "
+     "each four warps",
      [](const CudaConvSubject& s) {
        const CudaGroupedTile t = cuda_grouped_tile(s.algorithm());
        const int warps = s.algorithm().wave[0];
@@ -172,6 +243,7 @@ constexpr CudaConvRule kGroupedRules[] = {
          return t.rows == (small ? kSideOfSmall : kSideOfBands) && t.columns == t.rows &&
                 warps == of_octet * kOctetsOfBands;
        }
+       if (is_mapped(s.algorithm()) && !strips_are_whole(t, warps / 4, adds_filters(s.signature()))) return false;
        return warps >= 4 && warps <= 32 && warps % 4 == 0 && t.rows >= 1 && t.columns >= 1 &&
               t.rows * t.columns % (16 * (warps / 4)) == 0;
      },
@@ -186,21 +258,31 @@ constexpr CudaConvRule kGroupedRules[] = {
                           s.signature().epilogue_ops.size());
      }},
     {"fields_belong_to_pipeline",
-     "warps, two stages or more (with bands one), and blocks that share an SM are its only options; backward weight is "
+     "warps, two stages or more (with bands one or two), and blocks that share an SM are its only options; backward "
+     "weight is "
      "cut into runs",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
        Algorithm rest{.pipeline = a.pipeline, .instruction = a.instruction, .split_k = adds_filters(s.signature())};
-       std::copy_n(a.tile.begin(), 2, rest.tile.begin());
+       std::copy_n(a.tile.begin(), 3, rest.tile.begin());
        rest.wave[0] = a.wave[0];
        rest.stages = a.stages;
        rest.block_per_cu = a.block_per_cu;
        rest.subtile = a.subtile;
-       return (is_banded(a) ? a.stages == 1 : a.stages >= 2) && a.block_per_cu >= 1 && rest == a;
+       if (is_mapped(a) && a.stages > kMostMappedStages) return false;
+       return (is_banded(a) ? a.stages >= 1 && a.stages <= 2 : a.stages >= 2) && a.block_per_cu >= 1 && rest == a;
      },
      [](const CudaConvSubject& s) {
        return fmt::format("stages {}, blocks {}, vector {}, runs {}", s.algorithm().stages, s.algorithm().block_per_cu,
                           s.algorithm().vector[0], s.algorithm().split_k);
+     }},
+    {"tiles_fit", "what a block brings through maps fits shared memory; without bands, with its neighbours' on the SM",
+     [](const CudaConvSubject& s) {
+       return !(is_banded(s.algorithm()) || is_mapped(s.algorithm())) ||
+              grouped_resources(s.config).shared_bytes <= shared_limit(s.config, s.spec);
+     },
+     [](const CudaConvSubject& s) {
+       return fmt::format("{} of {} bytes", grouped_resources(s.config).shared_bytes, shared_limit(s.config, s.spec));
      }},
     {"registers_hold_sums", "sums, and the places of a warp's pixels, stay in registers",
      [](const CudaConvSubject& s) {
@@ -214,6 +296,10 @@ constexpr CudaConvRule kGroupedRules[] = {
 };
 
 }  // namespace
+
+bool is_mapped(const Algorithm& a) {
+  return a.pipeline == Pipeline::grouped && a.tile[2] > 0;
+}
 
 bool is_banded(const Algorithm& a) {
   return a.pipeline == Pipeline::grouped && a.tile[0] == 1;
@@ -232,7 +318,7 @@ CudaGroupedTile cuda_grouped_tile(const Algorithm& a) {
             .tap_rows = a.tile[1],
             .taps = a.tile[1],
             .images = a.subtile[0] == kSideOfSmall ? 4 : 1};
-  const int taps = a.split_k ? kTapsOfGroupedPart : 0;
+  const int taps = a.split_k ? kTapsOfGroupedPart : a.tile[2];
   return {.rows = a.subtile[0],
           .columns = a.subtile[1],
           .channels = a.tile[0],

@@ -37,7 +37,7 @@ Source checked_source(const KernelConfig& config, const CudaSpec& spec) {
     source.text += fmt::format("static_assert({} == {} && {}::kThreads == {});\n", bytes, facts.shared_bytes,
                                threads_of, facts.threads);
   };
-  if (is_banded(config.algorithm))
+  if (is_banded(config.algorithm) || is_mapped(config.algorithm))
     hold("ts::conv::kSharedBytes", "ts::conv");
   else if (pipeline != Pipeline::depthwise && !in_runs)
     hold(shared, own);
@@ -69,8 +69,10 @@ TEST_F(CudaConvKernels, AreHealthyAndOfTheHostsSizes) {
     ASSERT_FALSE(configs.empty());
     // An odd step takes from every direction, type, epilogue and row.
     for (const KernelConfig& config : testing::some(configs, 193)) sources.push_back(checked_source(config, spec));
-    // Banded kernels have sizes of their own, and are few among them.
-    std::erase_if(configs, [](const KernelConfig& config) { return !is_banded(config.algorithm); });
+    // Kernels with tensor maps have sizes of their own, and are few among them.
+    std::erase_if(configs, [](const KernelConfig& config) {
+      return !is_banded(config.algorithm) && !is_mapped(config.algorithm);
+    });
     for (const KernelConfig& config : testing::some(configs, 23)) sources.push_back(checked_source(config, spec));
   }
   compile_all(sources, [](std::size_t, const ResourceReport&) {});

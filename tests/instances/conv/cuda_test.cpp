@@ -27,15 +27,20 @@ ConvSignature& conv_of(KernelConfig& config) {
   return std::get<ConvSignature>(config.signature);
 }
 
-/// The first instance of a pipeline, type and direction that the chip lists.
+bool is_plain(const Algorithm& a) {
+  return !is_banded(a) && !is_mapped(a);
+}
+
+/// The first instance of a pipeline, type, direction and form that the chip lists.
 KernelConfig listed_conv(Pipeline pipeline, DataType type = DataType::bf16,
-                         ConvDirection direction = ConvDirection::forward, bool banded = false) {
+                         ConvDirection direction = ConvDirection::forward,
+                         bool (*is_of_form)(const Algorithm&) = is_plain) {
   KernelConfig found;
   enumerate_cuda_conv(conv_arch("sm_90a"), [&](const KernelConfig& config) {
     const auto& s = std::get<ConvSignature>(config.signature);
     found = config;
     return config.algorithm.pipeline != pipeline || s.data_type != type || s.direction != direction ||
-           is_banded(config.algorithm) != banded;
+           !is_of_form(config.algorithm);
   });
   return found;
 }
@@ -156,9 +161,9 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("results_are_sixteens", grouped, [](S&, A& a) { a.wave[0] = 6; });
   expect("fields_belong_to_pipeline", grouped, [](S&, A& a) { a.split_k = true; });
   expect("registers_hold_sums", grouped, [](S&, A& a) { a.block_per_cu = 8; });
-  const KernelConfig banded = listed_conv(Pipeline::grouped, DataType::bf16, ConvDirection::forward, true),
+  const KernelConfig banded = listed_conv(Pipeline::grouped, DataType::bf16, ConvDirection::forward, is_banded),
                      banded_weight =
-                         listed_conv(Pipeline::grouped, DataType::fp16, ConvDirection::backward_weight, true);
+                         listed_conv(Pipeline::grouped, DataType::fp16, ConvDirection::backward_weight, is_banded);
   expect("groups_are_octets", banded, [](S& s, A&) { s.depthwise = false; });
   expect("groups_are_octets", banded, [](S&, A& a) { a.tile[1] = 4; });
   expect("results_are_sixteens", banded, [](S&, A& a) { a.wave[0] = 16; });
@@ -166,8 +171,24 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("results_are_sixteens", banded, [](S&, A& a) { a.subtile[1] = 4; });
   expect("bands_leave_results", banded, [](S& s, A&) { s.type_out = DataType::fp32; });
   expect("bands_leave_results", banded, [](S& s, A&) { s.epilogue_ops = {EpilogueOp::add}; });
-  expect("fields_belong_to_pipeline", banded, [](S&, A& a) { a.stages = 2; });
+  expect("fields_belong_to_pipeline", banded, [](S&, A& a) { a.stages = 3; });
   expect("registers_hold_sums", banded_weight, [](S&, A& a) { a.block_per_cu = 4; });
+  const KernelConfig mapped = listed_conv(Pipeline::grouped, DataType::bf16, ConvDirection::forward, is_mapped),
+                     mapped_weight =
+                         listed_conv(Pipeline::grouped, DataType::fp16, ConvDirection::backward_weight, is_mapped);
+  expect("groups_are_octets", mapped, [](S&, A& a) { a.tile[2] = 5; });
+  expect("groups_are_octets", banded, [](S&, A& a) { a.tile[2] = 3; });
+  expect("results_are_sixteens", mapped, [](S&, A& a) { a.subtile[0] = 7; });
+  expect("results_are_sixteens", mapped, [](S&, A& a) { a.subtile[1] = 4; });
+  expect("results_are_sixteens", mapped_weight, [](S&, A& a) { a.subtile[1] = 24; });
+  expect("fields_belong_to_pipeline", mapped, [](S&, A& a) { a.stages = 1; });
+  expect("tiles_fit", mapped, [](S&, A& a) { a.stages = 7; });
+  expect("tiles_fit", mapped_weight, [](S&, A& a) { a.stages = 7; });
+  expect("registers_hold_sums", mapped, [](S&, A& a) {
+    a.subtile = {8, 32};
+    a.wave[0] = 16;
+    a.block_per_cu = 2;
+  });
   const KernelConfig halo = listed_conv(Pipeline::halo, DataType::bf16, ConvDirection::backward_weight);
   expect("filters_are_3x3", halo, [](S& s, A&) { s.spatial_dims = 3; });
   expect("filters_are_3x3", halo, [](S&, A& a) { a.tile[1] = 3; });

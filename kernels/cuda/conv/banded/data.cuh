@@ -8,8 +8,8 @@
 //   kImages, kRows, kColumns  of a tile: 1 of 16 x 16 results, by 4 warps (kWarps), or 4 of 8 x 8 by 8
 //   kPace, kChannels          1
 //   kTaps                     the most taps of a column and of a row of the filter that meet a result: odd, at most 9
-//   kBlocksPerSm
-//   kColumnsFirst (bool), false
+//   kBlocksPerSm, kStages     tiles that are brought ahead: 1 or 2
+//   kColumnsFirst (bool), false; kTilesApart (bool), true
 //   kPairs (bool), false: channels are rows of the epilogue; kEpilogueLength, kEpilogue[], kEpilogueTypes[], without
 //                             tensors, and what else gemm's files ask for
 // Groups are neighbours in all tensors but w, a multiple of 8 of them; pixels begin at multiples of 16 bytes. Taps of w
@@ -19,8 +19,8 @@
 // args.splits * ceil(groups / 32) blocks.
 #pragma once
 
-#include "../../common/launch.cuh"
 #include "../../gemm/epilogue.cuh"
+#include "../store.cuh"
 #include "planes.cuh"
 
 namespace ts::conv {
@@ -29,9 +29,10 @@ namespace ts::conv {
 // the left, so that any two neighbours are a word of one of them.
 constexpr int kShiftedBytes = 48, kBandRowBytes = 2 * kShiftedBytes;
 constexpr int kBandBytes = cfg::kTaps * kBandRowBytes;
-constexpr int kBandOffset = kTileBytes + kChannels * plane_bytes(kTileRows), kStepOffset = kBandOffset + kChannels * kBandBytes;
+constexpr int kPlaneOffset = cfg::kStages * kTileBytes;
+constexpr int kBandOffset = kPlaneOffset + kChannels * plane_bytes(kTileRows), kStepOffset = kBandOffset + kChannels * kBandBytes;
 constexpr int kBarrierOffset = kStepOffset + kStepBytes;
-constexpr int kSharedBytes = kBarrierOffset + 16 + kTileAlignment;
+constexpr int kSharedBytes = kBarrierOffset + kGateBytes + kTileAlignment;
 static_assert(cfg::kWarps == (kSmall ? 2 : 1) * kOctets);
 
 // A result's channel and pixels, as gemm/epilogue.cuh asks for places: channels are rows, of which there is one.
@@ -48,18 +49,19 @@ struct BandedData {
   static constexpr int kTwos = (cfg::kTaps + 1) / 2;  // of rows that two neighbouring rows of results meet
   using Sums = float[2][4];
 
-  const TsCudaConvBandedMaps& maps;
+  const TsCudaConvTileMaps& maps;
   const TsCudaConvArgs& args;
   Shape shape;
   int first_channel;  // of the block
   unsigned char* shared;
 
   TS_DEVICE const TsConvStrides& out_strides() const { return kForward ? args.y_strides : args.x_strides; }
-  TS_DEVICE u32 tile() const { return smem_address(shared); }
-  TS_DEVICE u32 plane(int channel) const { return tile() + kTileBytes + channel * plane_bytes(kTileRows); }
+  TS_DEVICE u32 tile(int stage) const { return smem_address(shared) + stage * kTileBytes; }
+  TS_DEVICE int plane_offset(int channel) const { return kPlaneOffset + channel * plane_bytes(kTileRows); }
+  TS_DEVICE u32 plane(int channel) const { return smem_address(shared) + plane_offset(channel); }
   TS_DEVICE unsigned char* bands() const { return shared + kBandOffset; }
   TS_DEVICE Step* steps() const { return reinterpret_cast<Step*>(shared + kStepOffset); }
-  TS_DEVICE u32 barrier() const { return tile() + kBarrierOffset; }
+  TS_DEVICE u32 barrier(int stage) const { return smem_address(shared) + kBarrierOffset + 8 * stage; }
   TS_DEVICE int channels() const { return imin(static_cast<int>(args.groups) - first_channel, kChannels); }
 
   TS_DEVICE void load_bands(const Step& s) const {
@@ -104,7 +106,7 @@ struct BandedData {
 
   // The same sums where pixels are not finite, which a band's zeros must not meet: an element at a time.
   TS_DEVICE void multiply_elements(const Step& s, int channel, Sums& sums) const {
-    const unsigned char* const from = shared + (plane(channel) - tile());
+    const unsigned char* const from = shared + plane_offset(channel);
     const unsigned char* const band = bands() + channel * kBandBytes;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -152,19 +154,6 @@ struct BandedData {
       for (int o = 0; o < 2; ++o)
         store_word(to + e * half_bytes(kTileRows) + pair_at(kTileRows, lane() / 4, o),
                    pack_pair<cfg::kTypeD>(sums[e][2 * o], sums[e][2 * o + 1]).words[0]);
-    }
-  }
-
-  // Lanes of a quad have a word of each of four octets, and get an octet each.
-  static TS_DEVICE void exchange_octets(u32 (&words)[4]) {
-    pair_exchange(words[0], words[1]);
-    pair_exchange(words[2], words[3]);
-    const bool later = lane() & 2;
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      const u32 received = __shfl_xor_sync(0xffffffffu, later ? words[e] : words[2 + e], 2);
-      words[e] = later ? received : words[e];
-      words[2 + e] = later ? words[2 + e] : received;
     }
   }
 
@@ -238,19 +227,27 @@ struct BandedData {
       loaded = s.tap;
       load_bands(s);
     };
-    run_turns(
-        steps(), barrier(), [&](int number) { return plan_step(args, shape, run_of_tiles, {}, number, cfg::kImages); },
-        [&](const Step& s) {
-          mbarrier_expect(barrier(), kTileBytes);
-          bring(tile(), maps.read, barrier(), first_channel, s.image, s.slice, s.row, s.column);
+    run_mapped(
+        steps(), barrier(0), [&](int number) { return plan_step(args, shape, run_of_tiles, {}, number, cfg::kImages); },
+        [&](const Step& s, int stage) {
+          mbarrier_expect(barrier(stage), kTileBytes);
+          bring(tile(stage), maps.read, barrier(stage), first_channel, s.image, s.slice, s.row, s.column);
         },
-        [&] { load_bands_of(steps()[0]); },
-        [&](const Step& s) {
-          const u32 nothing = turn_round<kTileRows, kPitch, true>(tile(), plane(0));
-          load_bands_of(s);
-          return (nothing & 0x7fff7fff) != 0;
+        [&] {
+          __syncthreads();  // the first step is planned
+          load_bands_of(steps()[0]);
         },
-        [&](const Step& s, bool not_finite) { work(s, !not_finite); });
+        [&](const Step& s, int stage, auto release) {
+          __syncthreads();  // planes are read no more
+          u32 nothing = 0;
+          if (s.rows > 0) {
+            nothing = turn_round<kTileRows, kPitch, true>(tile(stage), plane(0));
+            load_bands_of(s);
+          }
+          const bool not_finite = __syncthreads_or((nothing & 0x7fff7fff) != 0);
+          release();
+          work(s, !not_finite);
+        });
   }
 };
 
@@ -261,14 +258,12 @@ struct BandedData {
 #endif
 
 extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, ts::cfg::kBlocksPerSm)
-    TS_ENTRY(const __grid_constant__ TsCudaConvBandedMaps maps, const __grid_constant__ TsCudaConvArgs args) {
+    TS_ENTRY(const __grid_constant__ TsCudaConvTileMaps maps, const __grid_constant__ TsCudaConvArgs args) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  ts::wait_for_previous_kernel();
-  ts::let_next_kernel_start();
   constexpr int kWidth = ts::conv::kChannels;
   const int blocks = ts::ceil_div(static_cast<int>(args.groups), kWidth);
   const int part = static_cast<int>(blockIdx.x) / blocks, block = static_cast<int>(blockIdx.x) - part * blocks;
-  const ts::conv::BandedData kernel{maps, args, ts::conv::whole_shape(args), block * kWidth,
-                                    ts::conv::aligned(dynamic_shared)};
+  const ts::conv::BandedData kernel{maps, args, ts::conv::Shape::whole(args), block * kWidth,
+                                    ts::conv::aligned<ts::conv::kTileAlignment>(dynamic_shared)};
   kernel.run(part);
 }

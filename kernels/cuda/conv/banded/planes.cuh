@@ -8,10 +8,8 @@
 // every other one of a plane: of two neighbouring rows of results, what both meet is loaded once.
 #pragma once
 
-#include "../../attention/hopper/ptx.cuh"
 #include "../../gemm/mma.cuh"
-#include "../depthwise/stages.cuh"
-#include "abi.h"
+#include "../mapped.cuh"
 
 namespace ts::conv {
 
@@ -55,25 +53,6 @@ TS_DEVICE PairPlace place_of_pair(int m) {
   return kSmall ? PairPlace{m / 4, m % 4 * 2} : PairPlace{0, 2 * m};
 }
 
-TS_DEVICE int lane() {
-  return static_cast<int>(threadIdx.x) & 31;
-}
-TS_DEVICE int warp() {
-  return static_cast<int>(threadIdx.x) / 32;
-}
-
-// A tile's columns are those of all warps.
-TS_DEVICE Shape whole_shape(const TsCudaConvArgs& args) {
-  Shape shape(args);
-  shape.strips = 1;
-  return shape;
-}
-
-// The first place of dynamic shared memory where a tile may lie.
-TS_DEVICE unsigned char* aligned(unsigned char* dynamic_shared) {
-  return dynamic_shared + (-smem_address(dynamic_shared) & (kTileAlignment - 1));
-}
-
 TS_DEVICE void load_two_matrices(u32 (&r)[2], u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
                : "=r"(r[0]), "=r"(r[1])
@@ -110,11 +89,6 @@ TS_DEVICE void load_rows(u32 (&x)[2][4], u32 plane, int i) {
   }
 }
 
-TS_DEVICE void store_16_bytes(void* p, const u32 (&words)[4]) {
-  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(words[0]), "r"(words[1]), "r"(words[2]),
-               "r"(words[3])
-               : "memory");
-}
 TS_DEVICE void store_word(u32 address, u32 word) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(word) : "memory");
 }
@@ -125,11 +99,6 @@ TS_DEVICE void add_nothing(u32& sum, u32 elements) {
     asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(elements), "r"(0));
   else
     asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(elements), "r"(0));
-}
-
-// Brings a tile through a map of the tensor: an image's slice from (row, column) on; what lies outside of it is zeros.
-TS_DEVICE void bring(u32 to, const TsCudaTensorMap& map, u32 barrier, int channel, int image, int slice, int row, int column) {
-  tma_load_5d(to, &map, barrier, channel, column, row, slice, image);
 }
 
 // Turns the rows of an octet's tile round that are the warp's: every kParts-th one from row `part` on, of images of
@@ -168,40 +137,6 @@ TS_DEVICE u32 turn_round(u32 tile, u32 planes) {
     }
   }
   return nothing;
-}
-
-// Calls copy(step) of every step that has pixels in thread 0, while work() of the step before runs; between them, once
-// the copies have arrived at the barrier, turn(step) empties what they have filled; work(step, true) hears that it was not
-// false in some thread. start() while the first copies are under way. plan(number) is the step of that number.
-template <class Plan, class Copy, class Start, class Turn, class Work>
-TS_DEVICE void run_turns(Step* slots, u32 barrier, Plan plan, Copy copy, Start start, Turn turn, Work work) {
-  constexpr int kHalf = kSlots / 2;
-  const int thread = static_cast<int>(threadIdx.x);
-  if (thread == 0) {
-    mbarrier_init(barrier, 1);
-    fence_mbarrier_init();
-  }
-  if (thread < kSlots) slots[thread] = plan(thread);
-  __syncthreads();
-  if (thread == 0 && slots[0].rows > 0) copy(slots[0]);
-  start();
-  u32 parity = 0;
-  for (int number = 0;; ++number) {
-    const Step& step = slots[number % kSlots];
-    if (!step.wanted) break;
-    if (step.rows > 0) {
-      mbarrier_wait(barrier, parity);
-      parity ^= 1;
-    }
-    __syncthreads();  // planes are read no more
-    const bool said = step.rows > 0 && turn(step);
-    if (number > 0 && number % kHalf == 0 && thread < kHalf)
-      slots[(number + kHalf + thread) % kSlots] = plan(number + kHalf + thread);
-    const bool heard = __syncthreads_or(said);
-    const Step& next = slots[(number + 1) % kSlots];
-    if (thread == 0 && next.rows > 0) copy(next);
-    work(step, heard);
-  }
 }
 
 }  // namespace ts::conv

@@ -10,7 +10,7 @@
 //   kDirection                TS_CONV_BACKWARD_WEIGHT
 //   kTypeA                    of x and y; kTypeB the same
 //   kTapRows, kTaps           the part of a filter: odd, at most 9, and equal
-//   kWarps                    8
+//   kWarps                    8; kStages as there
 //   kEpilogueLength           0
 // Channels lie as data.cuh says, of x and y; w has any strides.
 //
@@ -19,7 +19,6 @@
 // `splits` partials of kPartFloats for each of parts * blocks.
 #pragma once
 
-#include "../../common/launch.cuh"
 #include "../runs.cuh"
 #include "planes.cuh"
 
@@ -28,10 +27,11 @@ namespace ts::conv {
 constexpr int kTapsOfPart = cfg::kTapRows * cfg::kTaps;
 constexpr int kPartFloats = kChannels * kTapsOfPart;  // [tap][channel]
 constexpr int kTileBytesOfY = cfg::kImages * cfg::kRows * cfg::kColumns * kPixelBytes;
+constexpr int kStageBytes = kTileBytes + kTileBytesOfY;
 constexpr int kSumBytes = 16 * 8 * 4;  // of a row of taps
-constexpr int kStepOffset = kTileBytes + kTileBytesOfY + kChannels * (plane_bytes(kTileRows) + plane_bytes(cfg::kRows));
+constexpr int kStepOffset = cfg::kStages * kStageBytes + kChannels * (plane_bytes(kTileRows) + plane_bytes(cfg::kRows));
 constexpr int kBarrierOffset = kStepOffset + kStepBytes;
-constexpr int kSharedBytes = kBarrierOffset + 16 + kTileAlignment;
+constexpr int kSharedBytes = kBarrierOffset + kGateBytes + kTileAlignment;
 static_assert(kPartFloats % 4 == 0);
 static_assert(cfg::kTapRows == cfg::kTaps && cfg::kWarps == 2 * kOctets);
 static_assert(cfg::kWarps * cfg::kTapRows * kSumBytes <= kStepOffset && kJoinBytes <= kStepOffset);
@@ -39,7 +39,7 @@ static_assert(cfg::kWarps * cfg::kTapRows * kSumBytes <= kStepOffset && kJoinByt
 struct BandedWeight {
   using Sums = float[kChannelsOfWarp][cfg::kTapRows][4];
 
-  const TsCudaConvBandedMaps& maps;
+  const TsCudaConvTileMaps& maps;
   const TsCudaConvArgs& args;
   Shape shape;
   int first_channel;  // of the block
@@ -47,14 +47,12 @@ struct BandedWeight {
   int unit;  // the number of the block's channels and part
   unsigned char* shared;
 
-  TS_DEVICE u32 tile() const { return smem_address(shared); }
-  TS_DEVICE u32 tile_of_y() const { return tile() + kTileBytes; }
-  TS_DEVICE u32 plane(int channel) const {
-    return tile_of_y() + kTileBytesOfY + channel * plane_bytes(kTileRows);
-  }
+  TS_DEVICE u32 tile(int stage) const { return smem_address(shared) + stage * kStageBytes; }
+  TS_DEVICE u32 tile_of_y(int stage) const { return tile(stage) + kTileBytes; }
+  TS_DEVICE u32 plane(int channel) const { return tile(cfg::kStages) + channel * plane_bytes(kTileRows); }
   TS_DEVICE u32 plane_of_y(int channel) const { return plane(kChannels) + channel * plane_bytes(cfg::kRows); }
   TS_DEVICE int channels() const { return imin(static_cast<int>(args.groups) - first_channel, kChannels); }
-  TS_DEVICE u32 barrier() const { return tile() + kBarrierOffset; }
+  TS_DEVICE u32 barrier(int stage) const { return tile(0) + kBarrierOffset + 8 * stage; }
 
   TS_DEVICE void multiply(int channel, float (&sums)[cfg::kTapRows][4]) const {
     const int matrix = lane() / 8;
@@ -101,21 +99,23 @@ struct BandedWeight {
   TS_DEVICE void run(int number) const {
     const Run run_of_tiles = Run::of(args, number, cfg::kImages);
     Sums sums = {};
-    run_turns(
-        reinterpret_cast<Step*>(shared + kStepOffset), barrier(),
+    run_mapped(
+        reinterpret_cast<Step*>(shared + kStepOffset), barrier(0),
         [&](int step) { return plan_step(args, shape, run_of_tiles, part, step, cfg::kImages); },
-        [&](const Step& s) {
-          mbarrier_expect(barrier(), kTileBytes + kTileBytesOfY);
-          bring(tile(), maps.read, barrier(), first_channel, s.image, s.slice, s.row, s.column);
-          bring(tile_of_y(), maps.y, barrier(), first_channel, s.image, s.at[0], s.at[1], s.at[2]);
+        [&](const Step& s, int stage) {
+          mbarrier_expect(barrier(stage), kStageBytes);
+          bring(tile(stage), maps.read, barrier(stage), first_channel, s.image, s.slice, s.row, s.column);
+          bring(tile_of_y(stage), maps.y, barrier(stage), first_channel, s.image, s.at[0], s.at[1], s.at[2]);
         },
         [] {},
-        [&](const Step&) {
-          turn_round<kTileRows, kPitch>(tile(), plane(0));
-          turn_round<cfg::kRows, cfg::kColumns>(tile_of_y(), plane_of_y(0));
-          return false;
-        },
-        [&](const Step& s, bool) {
+        [&](const Step& s, int stage, auto release) {
+          __syncthreads();  // planes are read no more
+          if (s.rows > 0) {
+            turn_round<kTileRows, kPitch>(tile(stage), plane(0));
+            turn_round<cfg::kRows, cfg::kColumns>(tile_of_y(stage), plane_of_y(0));
+          }
+          __syncthreads();
+          release();
           if (s.rows == 0) return;
 #pragma unroll
           for (int u = 0; u < kChannelsOfWarp; ++u) {
@@ -151,20 +151,20 @@ struct BandedWeight {
 #endif
 
 extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, ts::cfg::kBlocksPerSm)
-    TS_ENTRY(const __grid_constant__ TsCudaConvBandedMaps maps, const __grid_constant__ TsCudaConvArgs args) {
+    TS_ENTRY(const __grid_constant__ TsCudaConvTileMaps maps, const __grid_constant__ TsCudaConvArgs args) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  ts::wait_for_previous_kernel();
-  ts::let_next_kernel_start();
   constexpr int kWidth = ts::conv::kChannels;
   const int blocks = ts::ceil_div(static_cast<int>(args.groups), kWidth);
   const ts::conv::FilterParts parts(args);
-  unsigned char* const shared = ts::conv::aligned(dynamic_shared);
+  unsigned char* const shared = ts::conv::aligned<ts::conv::kTileAlignment>(dynamic_shared);
   const auto of_unit = [&](int unit) {
-    return ts::conv::BandedWeight{maps, args, ts::conv::whole_shape(args), unit % blocks * kWidth,
+    return ts::conv::BandedWeight{maps, args, ts::conv::Shape::whole(args), unit % blocks * kWidth,
                                   parts.at(unit / blocks), unit, shared};
   };
   const int units = parts.count() * blocks, number = static_cast<int>(blockIdx.x);
   if (args.join) {
+    ts::wait_for_previous_kernel();
+    ts::let_next_kernel_start();
     ts::conv::join_runs(
         args, units, ts::conv::kPartFloats, shared, [](int) { return true; },
         [&](int unit, int quad, const float(&total)[4]) { of_unit(unit).store(quad, total); });

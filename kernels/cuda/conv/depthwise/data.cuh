@@ -13,7 +13,7 @@
 //   kPace                     pixels between neighbouring results of a row: stride / gcd(stride, dilation), backward
 //                             data 1
 //   kWarps, kStages, kBlocksPerSm
-//   kColumnsFirst (bool), false
+//   kColumnsFirst, kTilesApart (bool), false
 //   kPairs (bool), true; kEpilogueLength, kEpilogue[], kEpilogueTypes[] and what else gemm's files ask for
 // Groups are neighbours in all tensors but w, a multiple of 16 bytes of them; pixels begin at multiples of 16 bytes.
 // Taps of w are equally far apart.

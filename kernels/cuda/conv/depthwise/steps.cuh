@@ -26,6 +26,13 @@ constexpr bool kWeight = cfg::kDirection == TS_CONV_BACKWARD_WEIGHT;
 constexpr int kThreads = 32 * cfg::kWarps;
 constexpr int kElementBytes = bytes_of(cfg::kTypeA);
 
+TS_DEVICE int lane() {
+  return static_cast<int>(threadIdx.x) & 31;
+}
+TS_DEVICE int warp() {
+  return static_cast<int>(threadIdx.x) / 32;
+}
+
 struct AxisPhase {
   int first, step, count;  // results
   int from, hop, pace;     // pixels
@@ -78,6 +85,12 @@ struct Shape {
 
   explicit TS_DEVICE Shape(const TsCudaConvArgs& args)
       : lanes(args.lanes), strips(kThreads / args.lanes), pixel_bytes(2 * args.lanes * kElementBytes) {}
+  // A tile's columns are those of all warps.
+  static TS_DEVICE Shape whole(const TsCudaConvArgs& args) {
+    Shape shape(args);
+    shape.strips = 1;
+    return shape;
+  }
   TS_DEVICE int columns() const { return strips * cfg::kColumns; }
   TS_DEVICE int lane() const { return static_cast<int>(threadIdx.x) & (lanes - 1); }
   TS_DEVICE int strip() const { return static_cast<int>(threadIdx.x) / lanes; }
@@ -103,14 +116,19 @@ struct FilterPart {
   int d = 0, h = 0, w = 0;
 };
 
-// A block's run of tiles.
+// A block's run of tiles: neighbours, or as many as there are runs apart, so that all blocks are at neighbouring tiles at
+// a time.
 struct Run {
-  int first_tile, steps;
+  int first_tile, steps, apart = 1;
 
   // Of tiles that have `together` images each.
   static TS_DEVICE Run of(const TsCudaConvArgs& args, int number, int together = 1) {
     i64 tiles = (args.batch + together - 1) / together;
     for (int d = 0; d < 3; ++d) tiles *= args.phases[d] * args.tiles[d];
+    if (cfg::kTilesApart) {
+      const i64 own = (tiles - number + args.splits - 1) / args.splits;
+      return {number, static_cast<int>(own) * args.depth_steps, args.splits};
+    }
     const int first = static_cast<int>(tiles * number / args.splits);
     return {first, (static_cast<int>(tiles * (number + 1) / args.splits) - first) * args.depth_steps};
   }
@@ -129,7 +147,7 @@ TS_DEVICE Step plan_step(const TsCudaConvArgs& args, const Shape& shape, const R
   s.wanted = number < run.steps;
   if (!s.wanted) return s;
   const int of_run = number / args.depth_steps, depth_tap = number - of_run * args.depth_steps;
-  u32 rest = static_cast<u32>(run.first_tile + of_run);
+  u32 rest = static_cast<u32>(run.first_tile + of_run * run.apart);
   // Rows first: what two tiles share is still in a cache. Or columns: what two tiles leave of a row goes to memory at once.
   int row = 0, column = 0;
   if (!cfg::kColumnsFirst) row = split_off(rest, args.tiles[1]) * cfg::kRows;

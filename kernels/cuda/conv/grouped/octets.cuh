@@ -14,14 +14,11 @@ constexpr int kTeams = cfg::kWarps / kPairsOfOctets;
 static_assert(kElementBytes == 2 && (cfg::kChannels == 4 || cfg::kChannels == 8 || cfg::kChannels == 16));
 static_assert(cfg::kWarps % kPairsOfOctets == 0 && kResults % (16 * kTeams) == 0, "results are taken in sixteens");
 
-TS_DEVICE int lane() {
-  return static_cast<int>(threadIdx.x) & 31;
-}
 TS_DEVICE int pair() {
-  return static_cast<int>(threadIdx.x) / 32 % kPairsOfOctets;
+  return warp() % kPairsOfOctets;
 }
 TS_DEVICE int team() {
-  return static_cast<int>(threadIdx.x) / 32 / kPairsOfOctets;
+  return warp() / kPairsOfOctets;
 }
 
 // The address of an octet of a pixel in a swizzled tile (stages.cuh).
@@ -29,11 +26,15 @@ TS_DEVICE u32 octet_at(u32 tile, int pixel, int octet) {
   return tile + pixel * 128 + ((octet ^ (pixel & 7)) << 4);
 }
 
-// A tile's columns are those of all warps.
-TS_DEVICE Shape whole_shape(const TsCudaConvArgs& args) {
-  Shape shape(args);
-  shape.strips = 1;
-  return shape;
-}
+// The same of pixels that are a known number behind `first`: those a multiple of 8 apart lie alike, but for an immediate.
+struct OctetPlaces {
+  u32 place[8];
+
+  TS_DEVICE OctetPlaces(u32 tile, int first, int octet) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) place[e] = octet_at(tile, first + e, octet) - e * 128;
+  }
+  TS_DEVICE u32 at(int pixel) const { return place[pixel % 8] + pixel * 128; }
+};
 
 }  // namespace ts::conv

@@ -22,35 +22,24 @@
 #pragma once
 
 #include "../../common/launch.cuh"
-#include "../runs.cuh"
-#include "octets.cuh"
+#include "filter_sums.cuh"
 
 namespace ts::conv {
 
-constexpr int kTapsOfPart = cfg::kTapRows * cfg::kTaps;
-constexpr bool kBothOctets = cfg::kChannels == 16;
-constexpr int kProducts = kBothOctets ? kTapsOfPart : ceil_div(kTapsOfPart, 2);  // of an octet of y
-constexpr int kTeamThreads = 32 * kPairsOfOctets;
-constexpr int kPartFloats = 2 * kProducts * 4 * kTeamThreads;
-constexpr int kTailBytes = kTeams > 1 ? kPartFloats * 4 : kJoinBytes;
-
 struct GroupedWeight {
-  using Sums = float[2][kProducts][4];  // by octet of y
+  using Sums = FilterSums::Sums;
 
   const TsCudaConvArgs& args;
   Shape shape;
-  int first_channel;  // of the block
-  FilterPart part;
-  int unit;  // the number of the block's channels and part
+  FilterSums filter;  // the block's
   unsigned char* shared;
 
   TS_DEVICE unsigned char* stage_at(int stage) const { return shared + kStepBytes + stage * args.stage_bytes; }
   // y's tile lies at the end of a stage.
   TS_DEVICE unsigned char* y_at(int stage) const { return stage_at(stage + 1) - kResults * 128; }
-  TS_DEVICE int all_channels() const { return static_cast<int>(args.groups) * cfg::kChannels; }
   TS_DEVICE Pixels pixels_of(const void* data, const TsConvStrides& s, const long long (&size)[3]) const {
-    return {static_cast<const char*>(data) + first_channel * kElementBytes, s, static_cast<int>(size[1]),
-            static_cast<int>(size[2]), imin(all_channels() - first_channel, 2 * kLanes)};
+    return {static_cast<const char*>(data) + filter.first_channel * kElementBytes, s, static_cast<int>(size[1]),
+            static_cast<int>(size[2]), imin(filter.all_channels() - filter.first_channel, 2 * kLanes)};
   }
 
   // The pixel that a tap adds; of taps that are not there, whose sums go nowhere, that of the first.
@@ -66,7 +55,7 @@ struct GroupedWeight {
     const int inner = lane() / 8 & 1, outer = lane() / 16;
     int tap_at[kProducts];
 #pragma unroll
-    for (int p = 0; p < kProducts; ++p) tap_at[p] = pixel_of_tap(s, kBothOctets ? p : 2 * p + inner);
+    for (int p = 0; p < kProducts; ++p) tap_at[p] = pixel_of_tap(s, tap_of(p, inner));
     for (int sixteen = team(); sixteen < kResults / 16; sixteen += kTeams) {
       u32 b[4];
       const int result_y = 16 * sixteen + 8 * inner + lane() % 8;
@@ -85,45 +74,6 @@ struct GroupedWeight {
     }
   }
 
-  // Team by team, from the last to the first, which has the whole then.
-  TS_DEVICE void join_teams(Sums& sums) const {
-    float* const places = reinterpret_cast<float*>(shared + kStepBytes) + threadIdx.x % kTeamThreads * 4;
-#pragma unroll
-    for (int t = kTeams - 1; t > 0; --t) {
-      __syncthreads();
-      if (team() == t) {
-#pragma unroll
-        for (int i = 0; i < 2 * kProducts; ++i)
-          *reinterpret_cast<float4*>(places + i * 4 * kTeamThreads) =
-              make_float4(sums[i / kProducts][i % kProducts][0], sums[i / kProducts][i % kProducts][1],
-                          sums[i / kProducts][i % kProducts][2], sums[i / kProducts][i % kProducts][3]);
-      }
-      __syncthreads();
-      if (team() == t - 1) {
-#pragma unroll
-        for (int i = 0; i < 2 * kProducts; ++i) {
-          float(&own)[4] = sums[i / kProducts][i % kProducts];
-          const float4 others = *reinterpret_cast<const float4*>(places + i * 4 * kTeamThreads);
-          own[0] += others.x, own[1] += others.y, own[2] += others.z, own[3] += others.w;
-        }
-      }
-    }
-  }
-
-  // Groups of 4: whether a thread's four sums are of one group's channels.
-  static TS_DEVICE bool own_group(int l) { return cfg::kChannels != 4 || l / 16 == l % 4 / 2; }
-
-  // [octet of y][product][thread of a team][4].
-  TS_DEVICE void leave(int run, const Sums& sums) const {
-    float* const to = args.partials + (static_cast<i64>(unit) * args.splits + run) * kPartFloats + threadIdx.x * 4;
-    if (!own_group(lane())) return;
-#pragma unroll
-    for (int i = 0; i < 2 * kProducts; ++i) {
-      const float(&own)[4] = sums[i / kProducts][i % kProducts];
-      *reinterpret_cast<float4*>(to + i * 4 * kTeamThreads) = make_float4(own[0], own[1], own[2], own[3]);
-    }
-  }
-
   TS_DEVICE void run(int number) const {
     const Pixels x = pixels_of(args.x, args.x_strides, args.x_size);
     const Pixels y = pixels_of(args.y, args.y_strides, args.y_size);
@@ -131,7 +81,7 @@ struct GroupedWeight {
     Sums sums = {};
     run_steps(
         reinterpret_cast<Step*>(shared),
-        [&](int step) { return plan_step(args, shape, run_of_tiles, part, step); },
+        [&](int step) { return plan_step(args, shape, run_of_tiles, filter.part, step); },
         [&](const Step& s, int stage) {
           if (s.rows == 0) return;
           // Whole tiles: what lies in no image is zeros.
@@ -145,28 +95,8 @@ struct GroupedWeight {
         [&](const Step& s, int stage) {
           if (s.rows > 0) multiply(s, stage, sums);
         });
-    join_teams(sums);
-    if (team() == 0) leave(number, sums);
-  }
-
-  // Four sums as the tensor cores have them: columns 2q and 2q + 1 of rows g and g + 8.
-  TS_DEVICE void store(int quad, const float (&total)[4]) const {
-    const int thread = quad % kTeamThreads, l = thread % 32, product = quad / kTeamThreads % kProducts;
-    const int pair = thread / 32, octet = quad / kTeamThreads / kProducts;
-    const TsConvStrides& s = args.w_strides;
-    constexpr int kBytes = bytes_of(cfg::kTypeD);
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const int out = 16 * pair + 8 * octet + 2 * (l % 4) + e % 2, row = l / 4 + 8 * (e / 2);
-      const int tap = kBothOctets ? product : 2 * product + e / 2;
-      const int c = (kBothOctets ? row : 8 * octet + l / 4) % cfg::kChannels;
-      const int h = part.h + tap / cfg::kTaps, w = part.w + tap % cfg::kTaps;
-      if (tap >= kTapsOfPart || h >= args.filter[1] || w >= args.filter[2] || first_channel + out >= all_channels())
-        continue;
-      const i64 to = (first_channel + out) / cfg::kChannels * s.group + out % cfg::kChannels * s.batch + c * s.channel +
-                     part.d * s.spatial[0] + h * s.spatial[1] + w * s.spatial[2];
-      store_bits<kBytes>(static_cast<char*>(args.out) + to * kBytes, pack_pair<cfg::kTypeD>(total[e], total[e]).words[0]);
-    }
+    FilterSums::join_teams(sums, shared + kStepBytes);
+    if (team() == 0) filter.leave(number, sums);
   }
 };
 
@@ -181,21 +111,13 @@ extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, ts::cfg::kBlock
   extern __shared__ __align__(128) unsigned char dynamic_shared[];  // octets are exchanged by a bit of the address
   ts::wait_for_previous_kernel();
   ts::let_next_kernel_start();
-  constexpr int kWidth = 2 * ts::conv::kLanes;
-  const int blocks = ts::ceil_div(static_cast<int>(args.groups) * ts::cfg::kChannels, kWidth);
-  const ts::conv::FilterParts parts(args);
-  const auto of_unit = [&](int unit) {
-    return ts::conv::GroupedWeight{args,          ts::conv::whole_shape(args),       unit % blocks * kWidth,
-                                   parts.at(unit / blocks), unit, dynamic_shared};
-  };
-  const int units = parts.count() * blocks, number = static_cast<int>(blockIdx.x);
   if (args.join) {
-    ts::conv::join_runs(
-        args, units, ts::conv::kPartFloats, dynamic_shared,
-        [](int quad) { return ts::conv::GroupedWeight::own_group(quad % 32); },
-        [&](int unit, int quad, const float(&total)[4]) { of_unit(unit).store(quad, total); });
+    ts::conv::join_filters(args, dynamic_shared);
   } else {
+    const int number = static_cast<int>(blockIdx.x), units = ts::conv::FilterSums::units(args);
     // Blocks that read the same pixels follow each other.
-    of_unit(number % units).run(number / units);
+    const ts::conv::GroupedWeight kernel{args, ts::conv::Shape::whole(args),
+                                         ts::conv::FilterSums::of_unit(args, number % units), dynamic_shared};
+    kernel.run(number / units);
   }
 }

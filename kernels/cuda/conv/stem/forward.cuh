@@ -11,6 +11,7 @@
 //   kTypeA, kTypeB            of x and of w: bf16 or f16; kTypeD: of y
 //   kRows, kColumns           results of a tile; kColumns 16
 //   kFilters                  of a block, a multiple of 32
+//   kTilesApart (bool), false
 //   kColumnsFirst (bool), true: channels first, the tiles of a row are parts of lines of memory
 //   kWarps, kBlocksPerSm; kStages 2; kPace, kTapRows, kTaps: 1, asked for by files of conv/depthwise
 //   kPairs (bool)             channels of y are neighbours, an even number of them, and pixels begin at multiples of
@@ -67,8 +68,6 @@ struct StemForward {
   int first_filter;  // of the block
   unsigned char* shared;
 
-  static TS_DEVICE int lane() { return static_cast<int>(threadIdx.x) & 31; }
-  static TS_DEVICE int warp() { return static_cast<int>(threadIdx.x) / 32; }
   TS_DEVICE unsigned char* zeros() const { return shared + kStepBytes; }
   TS_DEVICE int* places() const { return reinterpret_cast<int*>(zeros() + kUnitBytes); }
   TS_DEVICE unsigned char* stage_at(int stage) const {

@@ -47,8 +47,6 @@ struct StemWeight {
   int number;                           // of these, among all blocks of a run
   unsigned char* shared;
 
-  static TS_DEVICE int lane() { return static_cast<int>(threadIdx.x) & 31; }
-  static TS_DEVICE int warp() { return static_cast<int>(threadIdx.x) / 32; }
   static TS_DEVICE int filter_group(int warp) { return warp / kUnitGroups; }
   static TS_DEVICE int unit_group(int warp) { return warp % kUnitGroups; }
   TS_DEVICE unsigned char* y_at(int stage) const { return shared + kStepBytes + stage * args.stage_bytes; }

@@ -1,0 +1,142 @@
+// Convolution in groups of 4, 8 or 16 channels to as many, backward weight, of 16-bit tensors, for Hopper (sm_90a). As
+// weight.cuh, but the copy engine brings tiles of pixels, and a pixel of x is loaded from shared memory once for a column
+// of taps.
+//
+// A warp has two octets and sixteen columns of some rows of y. What a row of x has at one of three columns of taps is one
+// load, and three rows of y are multiplied with it. Of groups of 4 and 8 the rows of a product are two such loads' halves.
+//
+// Configuration: as in weight.cuh, with
+//   kRows, kColumns           pixels of y of a tile: a multiple of 16 columns, which four warps each share, as rows where
+//                             there are more
+//   kStages                   at most 7
+//   kTilesApart (bool), true
+//
+// Launch: twice, with args.join 0 and then 1. args.lanes is 32; kThreads threads; kSharedBytes of dynamic shared memory; a
+// grid of args.splits * parts * blocks, with blocks = ceil(channels / 64) and parts as in depthwise/weight.cuh. There are
+// `splits` partials of kPartFloats for each of parts * blocks.
+#pragma once
+
+#include "../mapped.cuh"
+#include "filter_sums.cuh"
+
+namespace ts::conv {
+
+constexpr int kColumnTeams = cfg::kColumns / 16 < kTeams ? cfg::kColumns / 16 : kTeams;
+constexpr int kStrips = cfg::kColumns / 16 / kColumnTeams;         // of sixteen columns, of a warp
+constexpr int kRowsOfWarp = cfg::kRows / (kTeams / kColumnTeams);  // of y
+constexpr int kPitch = (cfg::kColumns - 1) * cfg::kPace + cfg::kTaps;  // pixels of a row of x's tile
+constexpr int kTileRows = (cfg::kRows - 1) * cfg::kPace + cfg::kTapRows;
+constexpr int kRowsMet = (kRowsOfWarp - 1) * cfg::kPace + cfg::kTapRows;
+constexpr int kTileAlignment = 1024;  // of the swizzle
+constexpr int kBytesOfX = kTileRows * kPitch * 128, kBytesOfY = kResults * 128;
+constexpr int kOffsetOfY = ceil_div(kBytesOfX, kTileAlignment) * kTileAlignment;
+constexpr int kStageBytes = kOffsetOfY + ceil_div(kBytesOfY, kTileAlignment) * kTileAlignment;
+constexpr int kStepOffset = cfg::kStages * kStageBytes > kTailBytes ? cfg::kStages * kStageBytes : kTailBytes;
+constexpr int kBarrierOffset = kStepOffset + kStepBytes;
+constexpr int kSharedBytes = kBarrierOffset + kGateBytes + kTileAlignment;
+static_assert(cfg::kColumns % (16 * kColumnTeams) == 0 && kTeams % kColumnTeams == 0);
+static_assert(cfg::kRows % (kTeams / kColumnTeams) == 0);
+
+struct MappedWeight {
+  using Sums = FilterSums::Sums;
+
+  const TsCudaConvTileMaps& maps;
+  const TsCudaConvArgs& args;
+  Shape shape;
+  FilterSums filter;  // the block's
+  unsigned char* shared;
+
+  TS_DEVICE u32 stage_at(int stage) const { return smem_address(shared) + stage * kStageBytes; }
+  TS_DEVICE u32 barrier(int stage) const { return smem_address(shared) + kBarrierOffset + 8 * stage; }
+
+  static TS_DEVICE void multiply(u32 tile, int strip, Sums& sums) {
+    // Of the four matrices of a load: of y's octets and eights of pixels, the latter change first; of x's the octets do.
+    const int inner = lane() / 8 & 1, outer = lane() / 16, row = team() / kColumnTeams * kRowsOfWarp;
+    const int column = 16 * strip + lane() % 8, octets = 2 * pair();
+    const int first_x = row * cfg::kPace * kPitch + (column + 8 * outer) * cfg::kPace;
+    const int first_y = row * cfg::kColumns + column + 8 * inner;
+    const OctetPlaces places(tile, first_x, octets + inner);
+    const auto x_at = [&](int pixel) {  // beside the sums of groups of 16 there are no registers for places
+      return kBothOctets ? octet_at(tile, first_x + pixel, octets + inner) : places.at(pixel);
+    };
+    u32 y[kRowsOfWarp][4], last[4] = {};  // of either octet both eights; x of the row before, at the last tap
+#pragma unroll
+    for (int i = 0; i < kRowsMet; ++i) {
+      if (i % cfg::kPace == 0 && i / cfg::kPace < kRowsOfWarp)
+        load_matrices_transposed(y[i / cfg::kPace], octet_at(tile + kOffsetOfY, first_y + i / cfg::kPace * cfg::kColumns,
+                                                             octets + outer));
+      u32 x[cfg::kTaps][4];
+#pragma unroll
+      for (int c = 0; c < cfg::kTaps; ++c)
+        load_matrices_transposed(x[c], x_at(i * kPitch + c));
+#pragma unroll
+      for (int r = 0; r < cfg::kTapRows; ++r) {
+        if (i < r || (i - r) % cfg::kPace != 0 || (i - r) / cfg::kPace >= kRowsOfWarp) continue;
+        const u32(&b)[4] = y[(i - r) / cfg::kPace];
+#pragma unroll
+        for (int o = 0; o < 2; ++o) {
+          if constexpr (kBothOctets) {
+#pragma unroll
+            for (int c = 0; c < cfg::kTaps; ++c)
+              multiply_add(sums[o][r * cfg::kTaps + c], x[c][0], x[c][1], x[c][2], x[c][3], b[2 * o], b[2 * o + 1]);
+          } else {
+            // The products of tap_of().
+            multiply_add(sums[o][r], x[0][o], x[1][o], x[0][2 + o], x[1][2 + o], b[2 * o], b[2 * o + 1]);
+            if (r == 1) multiply_add(sums[o][3], last[o], x[2][o], last[2 + o], x[2][2 + o], b[2 * o], b[2 * o + 1]);
+            if (r == 2) multiply_add(sums[o][4], x[2][o], 0, x[2][2 + o], 0, b[2 * o], b[2 * o + 1]);
+          }
+        }
+      }
+#pragma unroll
+      for (int e = 0; e < 4; ++e) last[e] = x[2][e];
+    }
+  }
+
+  TS_DEVICE void run(int number) const {
+    const Run run_of_tiles = Run::of(args, number);
+    Sums sums = {};
+    run_mapped(
+        reinterpret_cast<Step*>(shared + kStepOffset), smem_address(shared) + kBarrierOffset,
+        [&](int step) { return plan_step(args, shape, run_of_tiles, filter.part, step); },
+        [&](const Step& s, int stage) {
+          mbarrier_expect(barrier(stage), kBytesOfX + kBytesOfY);
+          bring(stage_at(stage), maps.read, barrier(stage), filter.first_channel, s.image, s.slice, s.row, s.column);
+          bring(stage_at(stage) + kOffsetOfY, maps.y, barrier(stage), filter.first_channel, s.image, s.at[0], s.at[1],
+                s.at[2]);
+        },
+        [] {},
+        [&](const Step& s, int stage, auto release) {
+          if (s.rows > 0) {
+#pragma unroll 1
+            for (int own = 0; own < kStrips; ++own)
+              multiply(stage_at(stage), own * kColumnTeams + team() % kColumnTeams, sums);
+          }
+          release();
+        });
+    FilterSums::join_teams(sums, shared);
+    if (team() == 0) filter.leave(number, sums);
+  }
+};
+
+}  // namespace ts::conv
+
+#ifndef TS_ENTRY
+#define TS_ENTRY ts_conv_grouped_mapped_weight
+#endif
+
+extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, ts::cfg::kBlocksPerSm)
+    TS_ENTRY(const __grid_constant__ TsCudaConvTileMaps maps, const __grid_constant__ TsCudaConvArgs args) {
+  extern __shared__ __align__(128) unsigned char dynamic_shared[];
+  unsigned char* const shared = ts::conv::aligned<ts::conv::kTileAlignment>(dynamic_shared);
+  if (args.join) {
+    ts::wait_for_previous_kernel();
+    ts::let_next_kernel_start();
+    ts::conv::join_filters(args, shared);
+  } else {
+    // Blocks that read the same pixels follow each other.
+    const int number = static_cast<int>(blockIdx.x), units = ts::conv::FilterSums::units(args);
+    const ts::conv::MappedWeight kernel{maps, args, ts::conv::Shape::whole(args),
+                                        ts::conv::FilterSums::of_unit(args, number % units), shared};
+    kernel.run(number / units);
+  }
+}

@@ -395,63 +395,55 @@ struct Consumer {
   }
 
   // Tiles of warpgroups that meet at each one's dS. A tile that is whole for the block is so for both, as one that a limit cuts
-  // is: they meet in the same place of the code.
-  TS_DEVICE void walk_whole_tile(Call& call, const Item& t, const Heads& heads, const Step& step, float (&dk)[kWidthQk / 2],
-                                 float (&dv)[kWidthV / 2]) {
+  // is: they meet in the same place of the code. One that is cut may see none of the warpgroup's keys: its share of dq is then
+  // of the other's.
+  template <bool kWhole>
+  TS_DEVICE void walk_meeting(Call& call, const Item& t, const Seen& seen, const Heads& heads, const Step& step,
+                              float (&dk)[kWidthQk / 2], float (&dv)[kWidthV / 2]) {
     const u32 at = stage.index;
-    Tile x;
     u32 p[kPairs / 2], ds[kPairs / 2];
-    begin_scores(t, step.tile, x.s);
-    begin_gradients(x.dp);
-    enter(call, t, heads, step);
-    end_scores(call, t, step.tile, false, x);
-    pack_tile(x, p, ds);
-    add_product<kWidthV>(dv, p, descriptor_n_major(uniform(shared.dout(at)), kTileM * 128));
-    meet();
-    float dq[kShareRegisters];
-    begin_dq<8>(dq, 0);
-    wgmma_wait<1>();
-    pin(dv);
-    if (leader()) mbarrier_arrive(shared.dout_empty(at));
-    add_product<kWidthQk>(dk, ds, descriptor_n_major(uniform(shared.queries(at)), kTileM * 128));
-    wgmma_wait<1>();
-    pin(dq);
-    send_dq(dq, destination(t, heads, step));
-    wgmma_wait<0>();
-    pin(dk);
-    if (leader()) mbarrier_arrive(shared.query_empty(at));
-  }
-  // One that may see none of the warpgroup's keys: its share of dq is then of the other's.
-  TS_DEVICE void walk_cut_tile(Call& call, const Item& t, const Seen& seen, const Heads& heads, const Step& step,
-                               float (&dk)[kWidthQk / 2], float (&dv)[kWidthV / 2]) {
-    const u32 at = stage.index;
-    if (!kPassesTiles || seen.of(warpgroup).has(step.tile)) {
+    if (kWhole || !kPassesTiles || seen.of(warpgroup).has(step.tile)) {
       Tile x;
-      u32 p[kPairs / 2], ds[kPairs / 2];
       begin_scores(t, step.tile, x.s);
       begin_gradients(x.dp);
       enter(call, t, heads, step);
-      end_scores(call, t, step.tile, true, x);
+      end_scores(call, t, step.tile, !kWhole, x);
       pack_tile(x, p, ds);
       add_product<kWidthV>(dv, p, descriptor_n_major(uniform(shared.dout(at)), kTileM * 128));
-      add_product<kWidthQk>(dk, ds, descriptor_n_major(uniform(shared.queries(at)), kTileM * 128));
-      wgmma_wait<0>();
-      pin(dv);
-      pin(dk);
+      if constexpr (!kWhole) {
+        add_product<kWidthQk>(dk, ds, descriptor_n_major(uniform(shared.queries(at)), kTileM * 128));
+        wgmma_wait<0>();
+        pin(dv);
+        pin(dk);
+      }
     } else {
       mbarrier_wait(shared.query_full(at), stage.phase);
       mbarrier_wait(shared.dout_full(at), stage.phase);
     }
     meet();
-    if (leader()) {
-      mbarrier_arrive(shared.dout_empty(at));
-      mbarrier_arrive(shared.query_empty(at));
-    }
     float dq[kShareRegisters];
-    begin_dq(dq, seen, step.tile);
-    wgmma_wait<0>();
+    if constexpr (kWhole) {
+      begin_dq<8>(dq, 0);
+      wgmma_wait<1>();
+      pin(dv);
+      if (leader()) mbarrier_arrive(shared.dout_empty(at));
+      add_product<kWidthQk>(dk, ds, descriptor_n_major(uniform(shared.queries(at)), kTileM * 128));
+      wgmma_wait<1>();
+    } else {
+      if (leader()) {
+        mbarrier_arrive(shared.dout_empty(at));
+        mbarrier_arrive(shared.query_empty(at));
+      }
+      begin_dq(dq, seen, step.tile);
+      wgmma_wait<0>();
+    }
     pin(dq);
     send_dq(dq, destination(t, heads, step));
+    if constexpr (kWhole) {
+      wgmma_wait<0>();
+      pin(dk);
+      if (leader()) mbarrier_arrive(shared.query_empty(at));
+    }
   }
   // Both warpgroups' dS is in shared memory.
   TS_DEVICE void meet() const {
@@ -468,9 +460,9 @@ struct Consumer {
       Step step = t.first_step(heads.count);
       for (int left = t.tile_count() * heads.count; left > 0; --left, step.advance(heads.count, heads.direction)) {
         if (t.window.is_whole(step.tile * kTileM, kTileM, t.key, kKeys)) {
-          walk_whole_tile(call, t, heads, step, dk, dv);
+          walk_meeting<true>(call, t, seen, heads, step, dk, dv);
         } else {
-          walk_cut_tile(call, t, seen, heads, step, dk, dv);
+          walk_meeting<false>(call, t, seen, heads, step, dk, dv);
         }
         stage.advance();
         ds_buffer.advance();

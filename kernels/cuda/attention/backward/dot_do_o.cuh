@@ -9,6 +9,7 @@
 
 #include "../../common/launch.cuh"
 #include "block_sum.cuh"
+#include "unpack.cuh"
 #include "workspace.cuh"
 
 namespace ts {
@@ -17,19 +18,6 @@ namespace ts {
 constexpr bool kByElements = cfg::kFp32 || cfg::kUnaligned;
 constexpr int kRowLanes = kByElements ? 32 : cfg::kHeadDimV > 128 ? 32 : cfg::kHeadDimV > 64 ? 16 : cfg::kHeadDimV > 32 ? 8 : 4;
 constexpr int kRowsAtOnce = 256 / kRowLanes;
-
-template <bool kBf16>
-TS_DEVICE float2 unpack(u32 pair) {
-  if constexpr (kBf16) {
-    return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
-  } else {
-    float2 r;
-    asm("{ .reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b; }"
-        : "=f"(r.x), "=f"(r.y)
-        : "r"(pair));
-    return r;
-  }
-}
 
 TS_DEVICE float dot_8(uint4 a, uint4 b) {
   const u32 x[4] = {a.x, a.y, a.z, a.w}, y[4] = {b.x, b.y, b.z, b.w};

@@ -58,8 +58,8 @@ constexpr int kItemOffset = kBarrierOffset + kBarriers * 8;
 constexpr int kSharedBytes = round_up(kItemOffset + kItemSlots * 4, 16) + 1024;
 
 // Whether dk and dv of 64 keys are an item, one of them of each warpgroup: probabilities pass from one to the other.
-// Not with a soft cap, whose slope would have to pass too; and probabilities take two columns' room.
-constexpr bool kPaired = !cfg::kSoftCap && kFirstColumns >= 2;
+// Not with a soft cap, whose slope would have to pass too.
+constexpr bool kPaired = !cfg::kSoftCap;
 
 constexpr int kThreads = 128 * (kWarpgroups + 1);
 

@@ -2,14 +2,30 @@
 // scores, probabilities and dv, the other the products of do and v, their gradients and dk; four products instead of the five
 // of an item for each. Probabilities pass from one to the other through shared memory, thread to thread. While one has
 // exponentials to compute the other multiplies.
+//
+// They pass in fp16, for shared memory binds more than the products do. Of bf16 problems they are 2^15 times what they are: 12
+// bits of each that is not below 2^-29; of fp16 problems they are themselves, as dS is no finer.
 #pragma once
 
+#include "../unpack.cuh"
 #include "../warpgroup.cuh"
 #include "items.cuh"
 
 namespace ts {
 
 struct Pair {
+  // log2 of what probabilities are multiplied by, and of dv and dk what undoes it. The gradient of slopes sums them as they are.
+  static constexpr float kRaise = cfg::kBf16 && !cfg::kDalibi ? 15.0f : 0.0f;
+  static constexpr float kLower = kRaise > 0.0f ? 1.0f / 32768.0f : 1.0f;
+
+  struct RaisingColumns {
+    OfColumns lse;
+    TS_DEVICE float2 operator()(int j) const {
+      const float2 base = lse(j);
+      return {base.x - kRaise, base.y - kRaise};
+    }
+  };
+
   const Shared& shared;
   const TsCudaAttentionBackwardArgs& args;
   const int warpgroup;
@@ -46,13 +62,15 @@ struct Pair {
     if constexpr (cfg::kDropout) StepPairs::draw(call, place, shared.words(threadIdx.x / 32 - 4), state);
     wgmma_wait<0>();
     pin(s);
-    StepPairs::probabilities(call, t.window, place, is_masked(t, step), of_columns(shared.lse(first.index)), s, state);
+    StepPairs::probabilities(call, t.window, place, is_masked(t, step),
+                             RaisingColumns{of_columns(shared.lse(first.index))}, s, state);
     mbarrier_wait(shared.probabilities_empty(), passed.phase ^ 1);
     const u32 to = probabilities_of_thread();
 #pragma unroll
-    for (int i = 0; i < kPairs; i += 4)
-      asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to + i * 512), "f"(s[i]), "f"(s[i + 1]), "f"(s[i + 2]),
-                   "f"(s[i + 3])
+    for (int i = 0; i < kPairs; i += 8)
+      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + i * 256), "r"(pack<false>(s[i], s[i + 1])),
+                   "r"(pack<false>(s[i + 2], s[i + 3])), "r"(pack<false>(s[i + 4], s[i + 5])),
+                   "r"(pack<false>(s[i + 6], s[i + 7]))
                    : "memory");
     arrive_by_warps(shared.probabilities_full());
     passed.advance();
@@ -93,7 +111,7 @@ struct Pair {
     }
     fence_proxy_async();  // of probabilities, before an item's copy to the same place
     store_rows<kWidthV>(dv, args.grad.dv, args.grad.dv_strides, t.batch, t.head, t.row, t.sequence.length_k,
-                        t.sequence.offset_k, call.keep_scale, cfg::kHeadDimV);
+                        t.sequence.offset_k, call.keep_scale * kLower, cfg::kHeadDimV);
   }
 
   TS_DEVICE void begin_gradients(Floats& dp) const {
@@ -105,18 +123,25 @@ struct Pair {
     PairState<kPairs> state;
     const Place place = first_pair(t.row, step * kStep);
     if constexpr (cfg::kDropout) StepPairs::draw(call, place, shared.words(threadIdx.x / 32 - 4), state);
-    Floats p;
+    u32 halves[kPairs / 2];
     mbarrier_wait(shared.probabilities_full(), passed.phase);
     passed.advance();
     const u32 from = probabilities_of_thread();
 #pragma unroll
-    for (int i = 0; i < kPairs; i += 4)
-      asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                   : "=f"(p[i]), "=f"(p[i + 1]), "=f"(p[i + 2]), "=f"(p[i + 3])
+    for (int i = 0; i < kPairs / 2; i += 4)
+      asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(halves[i]), "=r"(halves[i + 1]), "=r"(halves[i + 2]), "=r"(halves[i + 3])
                    : "r"(from + i * 512)
                    : "memory");
     wgmma_wait<0>();
     pin(dp);
+    Floats p;
+#pragma unroll
+    for (int i = 0; i < kPairs; i += 2) {
+      const float2 both = unpack<false>(halves[i / 2]);
+      p[i] = both.x;
+      p[i + 1] = both.y;
+    }
     StepPairs::gradients(call, t.window, place, is_masked(t, step), of_columns(shared.delta(second.index)), p, state, dp);
     arrive_by_warps(shared.probabilities_empty());
     arrive_by_warps(shared.second_empty(second.index));
@@ -159,7 +184,7 @@ struct Pair {
       if constexpr (cfg::kDalibi) store_of_slope(call, t.row + threadIdx.x / 32 % 4 * 16);
     }
     store_rows<kWidthQk>(dk, args.grad.dk, args.grad.dk_strides, t.batch, t.head, t.row, t.sequence.length_k,
-                         t.sequence.offset_k, args.scale, cfg::kHeadDimQk);
+                         t.sequence.offset_k, args.scale * kLower, cfg::kHeadDimQk);
   }
 };
 

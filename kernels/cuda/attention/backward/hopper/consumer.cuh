@@ -13,8 +13,8 @@ namespace ts {
 
 constexpr int kPairs = kTileM / 2;  // registers of a thread
 // Whether the warpgroups take turns at the tensor cores. Of tiles of 64 queries the products take so much longer than the
-// exponentials that it does not pay, unless a writer's pace decides.
-constexpr bool kTakesTurns = cfg::kDeterministic || kTileM == 128;
+// exponentials that it does not pay.
+constexpr bool kTakesTurns = kTileM == 128;
 // Whether something of each pair is kept beside its score. Then no registers are left for scores beside the tile before.
 constexpr bool kKeepsPairs = cfg::kSoftCap || cfg::kDropout || cfg::kBias || cfg::kDalibi;
 using TilePairs = Pairs<true, kPairs>;
@@ -289,7 +289,7 @@ struct Consumer {
   // Tiles of warpgroups that take turns. The next tile's scores are begun behind a tile's products, so that the tensor cores
   // have work while dq leaves; and a warpgroup waits for the other's dS only when it has begun dV and dK.
   template <bool kBeginsNext>
-  TS_DEVICE void walk_tile(Call& call, const Item& t, const Seen& seen, const Heads& heads, const Step& step, Tile& x,
+  TS_DEVICE void walk_tile(Call& call, const Item& t, const Heads& heads, const Step& step, Tile& x,
                            float (&dk)[kWidthQk / 2], float (&dv)[kWidthV / 2]) {
     Step next = step;
     next.advance(heads.count, heads.direction);
@@ -309,7 +309,7 @@ struct Consumer {
       pin(dv);
     }
     mbarrier_wait(shared.ds_full(ds_buffer.index), ds_buffer.phase);
-    begin_dq(dq, seen, step.tile);
+    begin_dq<8>(dq, 0);
     ds_buffer.advance();
     wgmma_wait<2>();
     pin(dv);
@@ -337,60 +337,25 @@ struct Consumer {
       end_scores(call, t, next.tile, !is_whole(t, next.tile), x);
     }
   }
-  // A tile that sees none of the warpgroup's keys: its share of dq is of the other's.
-  TS_DEVICE void pass_tile(const Item& t, const Seen& seen, const Heads& heads, const Step& step) {
-    const u32 at = stage.index;
-    mbarrier_wait(shared.query_full(at), stage.phase);
-    mbarrier_wait(shared.dout_full(at), stage.phase);
-    float dq[kShareRegisters];
-    arrive_by_warps(shared.ds_full(ds_buffer.index));
-    begin_turn();
-    mbarrier_wait(shared.ds_full(ds_buffer.index), ds_buffer.phase);
-    if (leader()) {
-      mbarrier_arrive(shared.dout_empty(at));
-      mbarrier_arrive(shared.query_empty(at));
-    }
-    stage.advance();
-    begin_dq(dq, seen, step.tile);
-    ds_buffer.advance();
-    give_turn();
-    wgmma_wait<0>();
-    pin(dq);
-    send_dq(dq, destination(t, heads, step));
-  }
-  TS_DEVICE void walk_in_turns(Call& call, const Item& t, const Seen& seen, const Heads& heads, float (&dk)[kWidthQk / 2],
+  TS_DEVICE void walk_in_turns(Call& call, const Item& t, const Heads& heads, float (&dk)[kWidthQk / 2],
                                float (&dv)[kWidthV / 2]) {
     Tile x;
     Step step = t.first_step(heads.count);
     int left = t.tile_count() * heads.count;
-    if constexpr (kPassesTiles) {
-      for (; left > 0 && !seen.of(warpgroup).has(step.tile); --left, step.advance(heads.count, heads.direction))
-        pass_tile(t, seen, heads, step);
-    }
-    int own = left;
-    if constexpr (kPassesTiles) {
-      const Range& r = seen.of(warpgroup);
-      own = imax(0, imin(left, (heads.direction > 0 ? r.end - step.tile : step.tile + 1 - r.begin) * heads.count));
-    }
-    left -= own;
     if constexpr (kKeepsPairs) {
-      for (; own > 0; --own, step.advance(heads.count, heads.direction)) {
+      for (; left > 0; --left, step.advance(heads.count, heads.direction)) {
         begin_scores(t, step.tile, x.s);
         begin_gradients(x.dp);
         enter(call, t, heads, step);
         end_scores(call, t, step.tile, !is_whole(t, step.tile), x);
-        walk_tile<false>(call, t, seen, heads, step, x, dk, dv);
+        walk_tile<false>(call, t, heads, step, x, dk, dv);
       }
-    } else if (!kPassesTiles || own > 0) {
+    } else {
       begin_scores(t, step.tile, x.s);
       begin_gradients(x.dp);
       end_scores(call, t, step.tile, !is_whole(t, step.tile), x);
-      for (; own > 1; --own, step.advance(heads.count, heads.direction)) walk_tile<true>(call, t, seen, heads, step, x, dk, dv);
-      walk_tile<false>(call, t, seen, heads, step, x, dk, dv);
-      step.advance(heads.count, heads.direction);
-    }
-    if constexpr (kPassesTiles) {
-      for (; left > 0; --left, step.advance(heads.count, heads.direction)) pass_tile(t, seen, heads, step);
+      for (; left > 1; --left, step.advance(heads.count, heads.direction)) walk_tile<true>(call, t, heads, step, x, dk, dv);
+      walk_tile<false>(call, t, heads, step, x, dk, dv);
     }
   }
 
@@ -455,7 +420,7 @@ struct Consumer {
   TS_DEVICE void walk_heads(Call& call, const Item& t, const Seen& seen, const Heads& heads, float (&dk)[kWidthQk / 2],
                             float (&dv)[kWidthV / 2]) {
     if constexpr (kTakesTurns) {
-      walk_in_turns(call, t, seen, heads, dk, dv);
+      walk_in_turns(call, t, heads, dk, dv);
     } else {
       Step step = t.first_step(heads.count);
       for (int left = t.tile_count() * heads.count; left > 0; --left, step.advance(heads.count, heads.direction)) {

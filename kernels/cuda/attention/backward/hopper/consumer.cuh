@@ -12,17 +12,17 @@
 namespace ts {
 
 constexpr int kPairs = kTileM / 2;  // registers of a thread
-// Whether the warpgroups take turns at the tensor cores. Of tiles of 64 queries the products take so much longer than the
-// exponentials that it does not pay.
-constexpr bool kTakesTurns = kTileM == 128;
 // Whether something of each pair is kept beside its score. Then no registers are left for scores beside the tile before.
 constexpr bool kKeepsPairs = cfg::kSoftCap || cfg::kDropout || cfg::kBias || cfg::kDalibi;
+// Whether the warpgroups take turns at the tensor cores. Of tiles of 64 queries the products take so much longer than the
+// exponentials that it does not pay; but with pairs kept and a writer it takes fewer registers.
+constexpr bool kTakesTurns = kTileM == 128 || (cfg::kDeterministic && kKeepsPairs);
 using TilePairs = Pairs<true, kPairs>;
-// Empty instructions between the products of scores where there are no turns, so that the other warpgroup's come between
-// them. Found by measuring; why it helps is a guess.
-constexpr int kPauses = kTakesTurns ? 0 : 20;
+// Empty instructions between the products of scores where there are no turns and no writer, so that the other warpgroup's come
+// between them. Found by measuring; why it helps is a guess.
+constexpr int kPauses = kTakesTurns || cfg::kDeterministic ? 0 : 20;
 // Whether a warpgroup passes tiles that see none of its keys, as beside a diagonal; a tile of 128 queries hardly has such.
-constexpr bool kPassesTiles = (cfg::kMaskRight || cfg::kMaskLeft) && kTileM == 64;
+constexpr bool kPassesTiles = (cfg::kMaskRight || cfg::kMaskLeft) && !kTakesTurns;
 // Scores that become probabilities before the products of do and v are waited for; the rest do behind it, beside the
 // gradients' arithmetic.
 constexpr int kEarlyPairs = kKeepsPairs ? kPairs : kPairs / 2;

@@ -14,7 +14,8 @@
 // all of them. A tile of grouped heads is that of every head of the group before the next tile comes, for the same reason.
 // Blocks of short heads begin at their first tiles, where they do not add to the same one.
 // Later items of grouped heads begin at their first tiles, too: one that sees a tile less begins about a tile later, so they
-// meet the others there.
+// meet the others there. Ordered ones take turns at that, round by round: those that began at their first tiles end at the
+// last together, where the next ones begin.
 #pragma once
 
 #include "../window.cuh"
@@ -50,7 +51,7 @@ struct Item {
   Sequence sequence;
   Window window;
   Range tiles;    // of queries; may be empty
-  bool is_first;  // of the items that a block walks
+  int round;      // how many items each block has walked before, about
 
   // How many blocks add to a tile of dq before this one.
   TS_DEVICE unsigned turn(int tile) const {
@@ -59,8 +60,13 @@ struct Item {
   TS_DEVICE int tile_count() const { return imax(0, tiles.end - tiles.begin); }
   // From a tile to the next where so many heads are walked together.
   TS_DEVICE int direction(int heads) const {
-    const bool backwards =
-        cfg::kDeterministic || (cfg::kMaskRight && kWalksHeads && (heads > 1 ? is_first : sequence.length_q > kShortHead));
+    bool backwards = cfg::kDeterministic;
+    if (cfg::kMaskRight && kWalksHeads) {
+      if (heads > 1)
+        backwards = cfg::kDeterministic ? round % 2 == 0 : round == 0;
+      else
+        backwards = backwards || sequence.length_q > kShortHead;
+    }
     return backwards ? -1 : 1;
   }
   TS_DEVICE Step first_step(int heads) const { return {direction(heads) > 0 ? tiles.begin : tiles.end - 1, 0}; }
@@ -77,7 +83,7 @@ struct Item {
     const bool by_block = cfg::kMaskRight || cfg::kMaskLeft || cfg::kDeterministic;
     const int block = by_block ? rest / width : rest % args.row_tiles;
     const int batch_head = first_head + (by_block ? rest % width : rest / args.row_tiles);
-    is_first = index < static_cast<int>(gridDim.x);
+    round = index / static_cast<int>(gridDim.x);
     batch = batch_head / heads;
     head = batch_head - batch * heads;
     key = block * kKeys;

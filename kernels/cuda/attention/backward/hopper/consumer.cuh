@@ -366,49 +366,42 @@ struct Consumer {
   TS_DEVICE void walk_meeting(Call& call, const Item& t, const Seen& seen, const Heads& heads, const Step& step,
                               float (&dk)[kWidthQk / 2], float (&dv)[kWidthV / 2]) {
     const u32 at = stage.index;
+    const bool sees = kWhole || !kPassesTiles || seen.of(warpgroup).has(step.tile);
     u32 p[kPairs / 2], ds[kPairs / 2];
-    if (kWhole || !kPassesTiles || seen.of(warpgroup).has(step.tile)) {
+    u64 q_columns = 0;  // made here, and not between dS and dK: 2 % at head dim 128 without a mask
+    if (sees) {
       Tile x;
       begin_scores(t, step.tile, x.s);
       begin_gradients(x.dp);
       enter(call, t, heads, step);
       end_scores(call, t, step.tile, !kWhole, x);
       pack_tile(x, p, ds);
+      q_columns = descriptor_n_major(uniform(shared.queries(at)), kTileM * 128);
       add_product<kWidthV>(dv, p, descriptor_n_major(uniform(shared.dout(at)), kTileM * 128));
-      if constexpr (!kWhole) {
-        add_product<kWidthQk>(dk, ds, descriptor_n_major(uniform(shared.queries(at)), kTileM * 128));
-        wgmma_wait<0>();
-        pin(dv);
-        pin(dk);
-      }
     } else {
       mbarrier_wait(shared.query_full(at), stage.phase);
       mbarrier_wait(shared.dout_full(at), stage.phase);
     }
     meet();
     float dq[kShareRegisters];
-    if constexpr (kWhole) {
+    if constexpr (kWhole)
       begin_dq<8>(dq, 0);
-      wgmma_wait<1>();
-      pin(dv);
-      if (leader()) mbarrier_arrive(shared.dout_empty(at));
-      add_product<kWidthQk>(dk, ds, descriptor_n_major(uniform(shared.queries(at)), kTileM * 128));
+    else
+      begin_dq(dq, seen, step.tile);
+    wgmma_wait<1>();
+    pin(dv);
+    if (leader()) mbarrier_arrive(shared.dout_empty(at));
+    if (sees) {
+      add_product<kWidthQk>(dk, ds, q_columns);
       wgmma_wait<1>();
     } else {
-      if (leader()) {
-        mbarrier_arrive(shared.dout_empty(at));
-        mbarrier_arrive(shared.query_empty(at));
-      }
-      begin_dq(dq, seen, step.tile);
       wgmma_wait<0>();
     }
     pin(dq);
     send_dq(dq, destination(t, heads, step));
-    if constexpr (kWhole) {
-      wgmma_wait<0>();
-      pin(dk);
-      if (leader()) mbarrier_arrive(shared.query_empty(at));
-    }
+    wgmma_wait<0>();
+    pin(dk);
+    if (leader()) mbarrier_arrive(shared.query_empty(at));
   }
   // Both warpgroups' dS is in shared memory.
   TS_DEVICE void meet() const {

@@ -2,6 +2,7 @@
 // wgmma's accumulators.
 #pragma once
 
+#include "../mma_sm80/copy.cuh"
 #include "hopper/wgmma.cuh"
 #include "scores.cuh"
 
@@ -45,15 +46,35 @@ TS_DEVICE void end_zeros(int barrier) {
   named_barrier_sync(barrier, kTeam);
 }
 
-// d (64 x kTile) = 64 rows of a tile of kRows times kTile rows of 16 * kSteps columns, begun.
-template <int kSteps, int kRows, int kTile>
-TS_DEVICE void begin_product(float (&d)[kTile / 2], u32 rows, u32 tile) {
+// The first 16 * N columns of 64 rows, held in registers: products with them read half as much of shared memory.
+template <int N>
+struct HeldRows {
+  u32 of[N > 0 ? N : 1][4];
+
+  // Of a tile of kRows.
+  template <int kRows>
+  TS_DEVICE void load(u32 rows) {
+    const int lane = threadIdx.x & 31, row = 16 * (threadIdx.x >> 5 & 3) + (lane & 15);
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      load_matrices(of[i], rows + (i / 4 * kRows + row) * 128 + ((i % 4 * 2 + (lane >> 4)) ^ (row & 7)) * 16);
+  }
+};
+
+// d (64 x 64) = 64 rows of a tile of kRows times 64 rows of 16 * kSteps columns, begun.
+template <int kSteps, int kRows, int N>
+TS_DEVICE void begin_product(float (&d)[32], const HeldRows<N>& held, u32 rows, u32 tile) {
   const u64 a = descriptor_k_major(uniform(rows)), b = descriptor_k_major(uniform(tile));
   pin(d);
   wgmma_fence();
 #pragma unroll
-  for (int i = 0; i < kSteps; ++i)
-    Wgmma<kTile, kElement>::ss(d, a + i / 4 * (kRows * 8) + i % 4 * 2, b + i / 4 * (kTile * 8) + i % 4 * 2, i > 0);
+  for (int i = 0; i < kSteps; ++i) {
+    const u64 columns = b + i / 4 * (64 * 8) + i % 4 * 2;
+    if (i < N)
+      wgmma_held<kElement>(d, held.of[i < N ? i : 0], columns, i > 0);
+    else
+      Wgmma<64, kElement>::ss(d, a + i / 4 * (kRows * 8) + i % 4 * 2, columns, i > 0);
+  }
   wgmma_commit();
 }
 // sums (64 x kWidth) += weights (64 x kTile) times the kTile rows of a tile, begun.

@@ -20,7 +20,7 @@ constexpr bool kTakesTurns = kTileM == 128 || (cfg::kDeterministic && kKeepsPair
 using TilePairs = Pairs<true, kPairs>;
 // Empty instructions between the products of scores where there are no turns and no writer, so that the other warpgroup's come
 // between them. Found by measuring; why it helps is a guess.
-constexpr int kPauses = kTakesTurns || cfg::kDeterministic ? 0 : 20;
+constexpr int kPauses = kTakesTurns || cfg::kDeterministic ? 0 : 18;
 // Whether a warpgroup passes tiles that see none of its keys, as beside a diagonal; a tile of 128 queries hardly has such.
 constexpr bool kPassesTiles = (cfg::kMaskRight || cfg::kMaskLeft) && !kTakesTurns;
 // Scores that become probabilities before the products of do and v are waited for; the rest do behind it, beside the

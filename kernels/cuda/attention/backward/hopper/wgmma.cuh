@@ -1,5 +1,6 @@
 // What attention backward asks of Hopper beside the forward's instructions: products of 32 and 64 columns whose B lies
-// with those columns contiguous (K for dQ = dS K), copies of statistics, and float32 additions to memory.
+// with those columns contiguous (K for dQ = dS K), others whose A is held in registers, copies of statistics, and float32
+// additions to memory.
 #pragma once
 
 #include "../../hopper/wgmma.cuh"
@@ -33,6 +34,23 @@ TS_DEVICE void wgmma_n_major(float (&d)[32], u64 a, u64 b, int accumulate) {
   }
 }
 #undef TS_WGMMA_N_MAJOR
+
+// d (64 x 64) += A, in registers, times B, K-major from shared memory.
+#define TS_WGMMA_HELD(ELEMENT)                                                                                           \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0;\n"                                                                \
+               "wgmma.mma_async.sync.aligned.m64n64k16.f32." ELEMENT "." ELEMENT " {" TS_NAMES_4 "}, {%32, %33, %34, %35}" \
+               ", %36, p, 1, 1, 0; }"                                                                                    \
+               : TS_REGS_4                                                                                               \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate))
+template <Element kType>
+TS_DEVICE void wgmma_held(float (&d)[32], const u32 (&a)[4], u64 b, int accumulate) {
+  if constexpr (kType == Element::bf16) {
+    TS_WGMMA_HELD("bf16");
+  } else {
+    TS_WGMMA_HELD("f16");
+  }
+}
+#undef TS_WGMMA_HELD
 
 // Bytes in multiples of 16, from and to addresses that are multiples of 16.
 TS_DEVICE void bulk_load(u32 destination, const void* source, u32 bytes, u32 barrier) {

@@ -61,11 +61,11 @@ struct Consumer {
     mbarrier_wait(shared.first_full(first.index), first.parity());
     if (cfg::kGroupMode && !kOfSecond && rest < kStep) zero_beyond(streamed_first, kFirstColumns, rest);
     float s[kPairs], dp[kPairs];
-    begin_product<kStepsQk, kRows, kStep>(s, shared.resident_first() + warpgroup * 64 * 128, streamed_first);
+    begin_product<kStepsQk, kRows>(s, HeldRows<0>{}, shared.resident_first() + warpgroup * 64 * 128, streamed_first);
     mbarrier_wait(shared.second_full(second.index), second.parity());
     if (cfg::kGroupMode && kOfSecond && rest < kStep) zero_beyond(streamed_second, kSecondColumns, rest);
     if constexpr (!kOfSecond)
-      begin_product<kStepsV, kRows, kStep>(dp, shared.resident_second() + warpgroup * 64 * 128, streamed_second);
+      begin_product<kStepsV, kRows>(dp, HeldRows<0>{}, shared.resident_second() + warpgroup * 64 * 128, streamed_second);
 
     const Place place = first_pair(own, first_streamed);
     const bool masked = kKeyRows ? !t.window.is_whole(first_streamed, kStep, own, 64)

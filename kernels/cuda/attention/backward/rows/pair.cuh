@@ -13,6 +13,9 @@
 
 namespace ts {
 
+// Steps of 16 columns whose operand a warpgroup holds in registers; there are none for more.
+constexpr int kHeldSteps = kStepsQk < 4 ? kStepsQk : kStepsV < 4 ? kStepsV : 4;
+
 struct Pair {
   // log2 of what probabilities are multiplied by, and of dv and dk what undoes it. The gradient of slopes sums them as they are.
   static constexpr float kRaise = cfg::kBf16 && !cfg::kDalibi ? 15.0f : 0.0f;
@@ -31,6 +34,7 @@ struct Pair {
   const int warpgroup;
   Place2 &first, &second;
   RingPlace<1>& passed;  // of probabilities
+  HeldRows<kHeldSteps> held;  // of the warpgroup's operand of its products of 64 by 64
 
   static constexpr int kPairs = kStep / 2;  // registers of a thread
   using StepPairs = Pairs<true, kPairs>;
@@ -53,7 +57,7 @@ struct Pair {
 
   TS_DEVICE void begin_scores(Floats& s) const {
     mbarrier_wait(shared.first_full(first.index), first.parity());
-    begin_product<kStepsQk, kStep, kStep>(s, shared.resident_first(), shared.first(first.index));
+    begin_product<kStepsQk, kStep>(s, held, shared.resident_first(), shared.first(first.index));
   }
   // Waits for them, and passes the probabilities on.
   TS_DEVICE void end_scores(Call& call, const Item& t, int step, Floats& s, Weights& p) {
@@ -96,6 +100,7 @@ struct Pair {
   }
   TS_DEVICE void walk_dv(const Item& t) {
     const int count = t.step_count();
+    if (count > 0) held.load<kStep>(shared.resident_first());
     Call call(args);
     float dv[kWidthV / 2];
 #pragma unroll
@@ -116,7 +121,7 @@ struct Pair {
 
   TS_DEVICE void begin_gradients(Floats& dp) const {
     mbarrier_wait(shared.second_full(second.index), second.parity());
-    begin_product<kStepsV, kStep, kStep>(dp, shared.paired_second(), shared.second(second.index));
+    begin_product<kStepsV, kStep>(dp, held, shared.paired_second(), shared.second(second.index));
   }
   // Waits for the products of do and v, and for the probabilities.
   TS_DEVICE void end_gradients(Call& call, const Item& t, int step, Floats& dp, Weights& ds) {
@@ -166,6 +171,7 @@ struct Pair {
   }
   TS_DEVICE void walk_dk(const Item& t) {
     const int count = t.step_count();
+    if (count > 0) held.load<kStep>(shared.paired_second());
     Call call(args);
     float dk[kWidthQk / 2];
 #pragma unroll

@@ -2,7 +2,7 @@
 // wgmma's accumulators.
 #pragma once
 
-#include "../mma_sm80/copy.cuh"
+#include "../../common/matrices.cuh"
 #include "hopper/wgmma.cuh"
 #include "scores.cuh"
 

@@ -271,6 +271,7 @@ struct ImageRows {
 
   // Whether lines of folded taps, evenly apart, end inside the image.
   [[nodiscard]] bool are_inside(const RowPlaces& rows, int first, int last, const Segment& segment) const {
+    if (args.folded == 0) return true;
     return is_inside(rows, first, segment) && is_inside(rows, last, segment) && rows.at[2][last] >= rows.at[2][first];
   }
 

@@ -204,9 +204,14 @@ bool fits_launch(const Subject& s, const CudaGemmResources& facts) {
 }
 
 /// Beside more than 136 sums an epilogue, results of 32 bits or rows that lie otherwise spill: of 26 kernels by 256 x
-/// 160, 256 x 176 and their transposed forms 10 did (4 to 212 bytes, ptxas 13.0).
+/// 160, 256 x 176 and their transposed forms 10 did (4 to 212 bytes, ptxas 13.0). Parts of 256 x 176 in a cluster spill
+/// 28 bytes in all types; alone, transposed or of 160 columns they do not.
 bool fits_many_sums(const Subject& s, const CudaGemmResources& facts) {
   const GemmSignature& g = s.signature();
+  const Algorithm& a = s.algorithm();
+  if (is_warp_specialized(s) && !a.transpose_c && a.split_k && a.cluster[0] * a.cluster[1] > 1 &&
+      facts.accumulators > 160)
+    return false;
   return !is_warp_specialized(s) || facts.accumulators <= kManySums ||
          (g.epilogue_ops.empty() && facts.result_bytes == 2 && is_along_k(g) && !g.mm_plus_mm &&
           g.grouping == GemmGrouping::none && !has_block_scales(g));

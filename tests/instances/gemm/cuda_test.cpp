@@ -292,6 +292,9 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(hopper, "shared_memory_fits", [](S&, A& a) { a.stages = 5; });
   check(portable, "shared_memory_fits", [](S&, A& a) { a.stages = 5; });
   check(hopper, "registers_hold_sums", [](S&, A& a) { a.tile = {256, 208, 64}, a.stages = 2; });
+  KernelConfig wide = hopper;
+  wide.algorithm.tile = {256, 176, 64}, wide.algorithm.cluster = {1, 2};
+  check(wide, "registers_hold_sums", [](S&, A& a) { a.split_k = true; });
   const auto joined = [](S& s, A& a) {
     s = signature_of(DataType::int8, DataType::int32);
     s.epilogue_ops = {EpilogueOp::add};

@@ -69,12 +69,6 @@ TS_DEVICE void fence_proxy_async() {
 }
 
 // Four matrices of 8 rows of 16 bytes, at the addresses of eight lanes each; an element is two bytes.
-TS_DEVICE void load_transposed(u32 (&r)[4], u32 address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(address)
-               : "memory");
-}
 TS_DEVICE void store_matrices(u32 address, u32 a, u32 b, u32 c, u32 d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b),
                "r"(c), "r"(d)

@@ -6,6 +6,7 @@
 // stores rows of keys, in the order in which the lanes hold the probabilities (softmax.cuh).
 #pragma once
 
+#include "../../common/matrices.cuh"
 #include "producer.cuh"
 
 namespace ts {
@@ -51,7 +52,7 @@ struct Transposer {
       for (int j = 0; j < kBatch; ++j) {
         const int step = (first + j) / kKeyGroups, keys = (first + j) % kKeyGroups;
         if (first + j < kUnits && (kColumnGroups % 4 == 0 || warp + 4 * step < kColumnGroups))
-          load_transposed(r[j], (from ^ step % 2 * 64) + (step / 2 * cfg::kTileN + keys * 32) * kColumnBytes);
+          load_matrices_transposed(r[j], (from ^ step % 2 * 64) + (step / 2 * cfg::kTileN + keys * 32) * kColumnBytes);
       }
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) {

@@ -6,6 +6,7 @@
 // they would read of an operand that is contiguous along k.
 #pragma once
 
+#include "../../common/matrices.cuh"
 #include "layout.cuh"
 
 namespace ts::gemm {
@@ -34,8 +35,8 @@ struct ByteSquare {
   // Tile (i, j): rows 32 * i of k, columns 32 * j.
   TS_DEVICE void load(u32 (&r)[2][4], u32 square, u32 i, u32 j) const {
     const u32 at = square + i * 4096 + (from ^ j * 32);
-    load_transposed(r[0], at);
-    load_transposed(r[1], at ^ 16);
+    load_matrices_transposed(r[0], at);
+    load_matrices_transposed(r[1], at ^ 16);
   }
   // Its transpose to tile (j, i).
   TS_DEVICE void store(const u32 (&r)[2][4], u32 square, u32 i, u32 j) const {

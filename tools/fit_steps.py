@@ -154,8 +154,16 @@ def main():
     parser.add_argument("--bandwidth", help="bytes a second")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    problems = measured(options.timings)
-    judge = Judge(options, Path(options.spec).read_text(), problems)
+    try:
+        problems = measured(options.timings)
+        text = Path(options.spec).read_text(encoding="utf-8")
+    except OSError as error:
+        parser.error(f"{error.filename}: {error.strerror}")
+    except (KeyError, ValueError) as error:
+        parser.error(f"{' '.join(options.timings)}: {error!r}: want a CSV of bench --oracle, or a .json of bench/tiles.py")
+    if not problems:
+        parser.error(f"{' '.join(options.timings)}: no problem has two kernels that were timed")
+    judge = Judge(options, text, problems)
     lines = list(problems)
     factors = judge.fit(lines)
     unseen = {}

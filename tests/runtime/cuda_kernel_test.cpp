@@ -77,6 +77,8 @@ TEST_F(CudaFakeKernel, LoadsAndTellsItsFacts) {
   EXPECT_EQ(loaded.facts().local_bytes, 13);
   EXPECT_EQ(loaded.facts().static_shared_bytes, 11);
   EXPECT_EQ(fake.dynamic_shared_bytes, 1000);
+  (void)kernel(50'000);
+  EXPECT_EQ(fake.dynamic_shared_bytes, 232'448 - 11) << "so that blocks of a launch can be made to share no SM";
   EXPECT_EQ(fake.mode_at_load, 2) << "loading must be possible while the thread captures";
   EXPECT_EQ(fake.mode, 0) << "and the mode is put back";
   EXPECT_EQ(loaded.blocks_per_sm(256, 0), 8);

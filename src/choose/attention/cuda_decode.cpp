@@ -130,10 +130,10 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     cut.join_warps = join_warps(cut.pieces, facts.threads);
     cut.joins_apart = apart < by_last;
     // Blocks share the bandwidth, so those of the last round, if few, are faster than others, up to what one alone and
-    // what the SM with most of them reads. Behind a launch that joins, some SM has as many as it holds although others
-    // have none: 128 blocks took 80.9 us of which two share an SM, 68.0 where each has its own.
+    // what the SM with most of them reads. Of a list behind a launch that joins, some SM has as many as it holds
+    // although others have none: 128 blocks took 80.9 us of which two share an SM, 68.0 where each has its own.
     const double rounds = std::floor(blocks / slots), rest = blocks - rounds * slots;
-    const bool crowded = cut.joins_apart && rest <= chip.sms && 2 * rest > chip.sms;
+    const bool crowded = shape.uneven && cut.joins_apart && rest <= chip.sms && 2 * rest > chip.sms;
     const double on_busiest = crowded ? facts.blocks_per_sm : std::ceil(rest / chip.sms);
     const double of_busiest = on_busiest * tile_bytes / model.sm_bytes_per_second;
     const double shared = near_both(rest / slots * of_full_chip, of_busiest);
@@ -145,6 +145,25 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
                   part_bytes / model.part_bytes_per_second;
     return cut;
   };
+  // Whole key heads for every SM, as many as there are, and the others cut: their pieces go where others have room.
+  const std::int64_t whole = work.row_blocks == 1 ? work.items / chip.sms * chip.sms : 0, others = work.items - whole;
+  const bool can_fill = !shape.uneven && whole > 0 && others > 0;
+  const auto fill = [&](std::int64_t piece_tiles) {
+    CudaDecodeWork cut = take(work.items, piece_tiles);
+    cut.whole_heads = whole;
+    cut.blocks = whole + others * cut.pieces;
+    cut.joins_apart = false;
+    cut.ends_unevenly = true;
+    const auto blocks = static_cast<double>(cut.blocks), pieces = static_cast<double>(cut.pieces);
+    const std::int64_t of_busiest =
+        whole / chip.sms * tiles + ceil_div(others * cut.pieces, std::int64_t{chip.sms}) * piece_tiles;
+    const double all = static_cast<double>(work.items * tiles) / slots * of_full_chip;
+    const double steps = near_both(all, static_cast<double>(of_busiest) * tile_bytes / model.sm_bytes_per_second);
+    cut.seconds = (chip.launch_us + model.start_us + std::max(0.0, blocks / slots - 1) * model.turn_us) * kMicrosecond +
+                  std::max(steps, static_cast<double>(tiles) * alone) +
+                  join_seconds(model, pieces, part_rows, s, facts.threads);
+    return cut;
+  };
   const auto best_of = [&](std::int64_t items) {
     CudaDecodeWork least = take(items, tiles);
     // Every length that pieces can have, and of each the fewest pieces.
@@ -154,6 +173,8 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
       if (pieces > kMostPieces) break;
       length = ceil_div(tiles, pieces);
       if (const CudaDecodeWork cut = take(items, length); cut.seconds < least.seconds) least = cut;
+      if (!can_fill) continue;
+      if (const CudaDecodeWork cut = fill(length); cut.seconds < least.seconds) least = cut;
     }
     return least;
   };
@@ -188,10 +209,16 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     }
   }
   if (shape.uneven) {
+    best.queued = config.algorithm.pipeline == Pipeline::decode_wgmma && best.blocks > static_cast<std::int64_t>(slots);
     best.blocks = std::min(best.blocks, static_cast<std::int64_t>(slots));
     // Two pieces a block, so that rounding leaves little of the chip idle; partials of latent rows are too wide for
     // that.
     best.wanted_pieces = shape.splits > 0 || shape.batch_invariant ? 0 : best.blocks * (s.latent ? 1 : 2);
+  }
+  if (!shape.uneven) {
+    best.apart = best.blocks <= chip.sms;
+    const std::int64_t in_last_round = best.blocks % static_cast<std::int64_t>(slots);
+    best.ends_unevenly |= best.pieces == 1 && in_last_round > chip.sms;
   }
   return best;
 }

@@ -21,7 +21,13 @@ struct CudaDecodeWork {
   bool joins_apart = false;     ///< partial results are joined by a launch of its own, not by the last to arrive
   std::int64_t join_warps = 1;  ///< of that launch: those that share the pieces of a row out
   std::int64_t blocks = 0;      ///< of threads
-  double seconds = 0;           ///< that the launch should take
+  /// Of tensors: so many key heads, of all sequences, are not cut, and the others into `pieces`: they fill what whole
+  /// ones leave of the chip.
+  std::int64_t whole_heads = 0;
+  bool queued = false;         ///< blocks take pieces from a queue: there may be more pieces than blocks
+  bool apart = false;          ///< no two of the blocks may share an SM: there is one for each
+  bool ends_unevenly = false;  ///< some blocks take far longer than others
+  double seconds = 0;          ///< that the launch should take
 };
 
 /// The pieces that should take the least time, or shape.splits of them where that is not 0, or those of a

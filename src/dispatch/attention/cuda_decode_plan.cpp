@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "dispatch/attention/cuda_arguments.hpp"
 #include "dispatch/workspace.hpp"
+#include "instances/attention/gpu_signature.hpp"
 #include "problem/attention/pages.hpp"
 #include "runtime/cuda/memory.hpp"
 
@@ -47,13 +48,16 @@ Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProbl
   CudaSplitMemory::Size size;
   const std::int64_t part_rows =
       std::min<std::int64_t>(cuda_attention_resources(config).tile_rows, p.seqlen_q * (p.heads_q / p.heads_kv));
+  if (work.queued) size.counters = 1;
   if (work.pieces > 1) {
     const std::int64_t row_floats = p.head_dim_v + TS_DECODE_STATE_FLOATS;
     const std::int64_t groups = ts_decode_groups(work.pieces, static_cast<int>(p.head_dim_v));
     // Behind the partials stand the items' numbers of pieces.
     const std::int64_t floats = work.items * ((work.pieces + groups) * part_rows * row_floats + 1);
-    size = {.part_bytes = static_cast<std::size_t>(floats * 4),
-            .counters = static_cast<std::size_t>(work.items * (1 + groups))};
+    size.part_bytes = static_cast<std::size_t>(floats * 4);
+    size.counters += static_cast<std::size_t>(work.items * (1 + groups));
+  }
+  if (size.bytes() > 0) {
     // As CudaSplitMemory::place_in lays it out. Where the caller brings no workspace, the library keeps it for each
     // stream.
     constexpr std::size_t kApart = 256;
@@ -75,11 +79,21 @@ Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProbl
   launch.block = {static_cast<unsigned>(facts.threads), 1, 1};
   launch.dynamic_shared_bytes = static_cast<unsigned>(facts.shared_bytes);
   launch.overlaps_previous = spec.major >= 9;
-  if (p.page_size > 0 || p.mode == SequenceMode::group)
-    launch.grid = {static_cast<unsigned>(work.blocks), 1, 1};
-  else
-    launch.grid = {static_cast<unsigned>(work.row_blocks * p.heads_kv), static_cast<unsigned>(work.pieces),
-                   static_cast<unsigned>(p.batch)};
+  launch.grid = {static_cast<unsigned>(work.blocks), 1, 1};
+  // Beside blocks of the launch before, those of this one would come to SMs in pairs while others have none: 128 blocks
+  // to 86 SMs of 132.
+  if (work.apart && launch.overlaps_previous && launch.dynamic_shared_bytes > kMuchSharedMemory) {
+    const long more_than_half = spec.shared_bytes_per_sm / 2 - spec.shared_bytes_reserved + 16;
+    launch.dynamic_shared_bytes = std::max(launch.dynamic_shared_bytes, static_cast<unsigned>(more_than_half));
+  }
+  // What a block begins with is in L2 when it may read it. The next launch's blocks come when this one's are about to
+  // end, and find whole SMs; if some end long before others, they would come to SMs in pairs, and wait till all have.
+  constexpr std::int64_t kPrefetchBytes = 64 << 10, kLong = 100;
+  const AttentionSignature& s = config.attention();
+  const std::int64_t tile_bytes =
+      std::int64_t{facts.tile_keys} * (s.head_dim_qk + s.head_dim_v) * (has_narrow_cache(s) ? 1 : 2);
+  made->prefetch_tiles_ = static_cast<int>(kPrefetchBytes / (tile_bytes * work.row_blocks));
+  made->end_tiles_ = work.ends_unevenly && work.seconds > kLong * 1e-6 ? 0 : 1;
   made->join_ = launch;
   made->join_.grid = {
       static_cast<unsigned>(work.row_blocks * p.heads_kv),
@@ -130,6 +144,9 @@ Status CudaDecodePlan::run(const AttentionArguments& a, const RunOptions& option
     if (p.latent) arguments.v_scale = arguments.k_scale;
     arguments.piece_tiles = static_cast<int>(work_.piece_tiles);
     arguments.pieces = static_cast<int>(work_.pieces);
+    arguments.whole_heads = static_cast<int>(work_.whole_heads);
+    arguments.prefetch_tiles = prefetch_tiles_;
+    arguments.end_tiles = end_tiles_;
     arguments.wanted_pieces = static_cast<int>(work_.wanted_pieces);
     arguments.most_pieces = static_cast<int>(work_.most_pieces);
     arguments.row_blocks = static_cast<int>(work_.row_blocks);
@@ -142,9 +159,10 @@ Status CudaDecodePlan::run(const AttentionArguments& a, const RunOptions& option
           static_cast<int>(std::min<std::int64_t>(a.pages.num_pages, std::numeric_limits<int>::max()));
       if (a.pages.num_pages == 0) arguments.seqlen_k = 0;  // then lengths are cut to it, and no page is read
     }
-    if (work_.pieces > 1) {
+    if (size_.bytes() > 0) {
       TS_ASSIGN(const CudaSplitMemory::Place memory, place(options));
       arguments.counters = memory.counters;
+      if (work_.queued) arguments.queue = arguments.counters++;
       arguments.partials = memory.parts;
       arguments.join_warps = static_cast<int>(work_.join_warps);
       arguments.piece_counts = reinterpret_cast<int*>(arguments.partials) + size_.part_bytes / 4 - work_.items;

@@ -35,7 +35,8 @@ class CudaDecodePlan final : public AttentionPlan {
   CudaDecodeWork work_;
   CudaSplitMemory::Size size_;  ///< of the partials and their counters; empty when there is one piece
   int part_rows_ = 0;
-  CudaLaunch join_;  ///< of the launch that joins, where work_.joins_apart
+  int prefetch_tiles_ = 0, end_tiles_ = 0;  ///< of TsCudaDecodeArgs
+  CudaLaunch join_;                         ///< of the launch that joins, where work_.joins_apart
 };
 
 }  // namespace tilesmith

@@ -144,14 +144,14 @@ Result<CudaKernel> CudaModule::kernel(const std::string& symbol, std::size_t dyn
     return fail(ErrorCode::unsupported,
                 fmt::format("{} needs {} bytes of shared memory a block ({} of them dynamic), and {} has {}", symbol,
                             total, dynamic_shared_bytes, context_->device().name, most));
-  TS_TRY(cuda_status(
-      driver,
-      driver.func_set_attribute(function, Attribute::dynamic_shared_bytes, static_cast<int>(dynamic_shared_bytes)),
-      fmt::format("giving {} {} bytes of dynamic shared memory", symbol, dynamic_shared_bytes)));
+  const bool much = dynamic_shared_bytes > kMuchSharedMemory;
+  const std::size_t limit = much ? most - static_cast<std::size_t>(facts.static_shared_bytes) : dynamic_shared_bytes;
+  TS_TRY(cuda_status(driver,
+                     driver.func_set_attribute(function, Attribute::dynamic_shared_bytes, static_cast<int>(limit)),
+                     fmt::format("giving {} {} bytes of dynamic shared memory", symbol, limit)));
   // What needs much of it may also be launched with little, between launches with much: an SM cannot change how its
   // memory is divided while blocks run on it, so all are to ask for the same.
-  constexpr std::size_t kMuch = 48 << 10;
-  if (dynamic_shared_bytes > kMuch)
+  if (much)
     TS_TRY(cuda_status(driver, driver.func_set_attribute(function, Attribute::shared_memory_share, 100),
                        "dividing the memory of SMs for " + symbol));
   return CudaKernel(*context_, function, facts);

@@ -45,6 +45,9 @@ class CudaKernel {
   CudaKernelProperties facts_;
 };
 
+/// Beyond this, all of an SM's memory is shared memory.
+inline constexpr std::size_t kMuchSharedMemory = 48 << 10;
+
 /// A loaded cubin.
 class CudaModule {
  public:
@@ -53,7 +56,8 @@ class CudaModule {
   /// be launching cannot be made safe.
   [[nodiscard]] static Result<CudaModule> load(const CudaContext& context, std::string_view cubin);
 
-  /// A kernel by its symbol, ready to be launched with up to so much dynamic shared memory.
+  /// A kernel by its symbol, ready to be launched with up to so much dynamic shared memory; if that is more than
+  /// kMuchSharedMemory, with as much as a block may have.
   [[nodiscard]] Result<CudaKernel> kernel(const std::string& symbol, std::size_t dynamic_shared_bytes = 0) const;
 
  private:

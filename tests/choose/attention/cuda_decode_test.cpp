@@ -78,6 +78,44 @@ TEST(CudaDecode, AWindowsItemsHaveNoMorePiecesThanPlaces) {
     }
 }
 
+// 168 key heads for 132 SMs: each has a whole one, and a piece of the others.
+TEST(CudaDecode, HeadsBeyondTheSmsAreCutToFillThem) {
+  AttentionProblem p = decode_problem(84, 14, 2, 1771);
+  const KernelConfig config = decode_kernels(p).front();
+  const CudaDecodeWork work = work_of(p, config);
+  const std::int64_t sms = hopper().reference.sms;
+  EXPECT_EQ(work.whole_heads, sms);
+  EXPECT_GT(work.pieces, 1);
+  EXPECT_EQ(work.blocks, sms + (168 - sms) * work.pieces);
+  EXPECT_LE(work.blocks, 2 * sms);
+  EXPECT_FALSE(work.joins_apart);
+  EXPECT_TRUE(work.ends_unevenly);
+  const auto whole = [&](AttentionProblem other) { return work_of(other, config).whole_heads; };
+  AttentionProblem other = p;
+  other.splits = 3;
+  EXPECT_EQ(whole(other), 0) << "a sequence's bits follow from the number";
+  other = p, other.batch_invariant = true;
+  EXPECT_EQ(whole(other), 0);
+  other = p, other.mode = SequenceMode::group;
+  EXPECT_EQ(whole(other), 0) << "lengths are known to the device alone";
+  other = p, other.batch = 66;
+  EXPECT_EQ(whole(other), 0) << "all fill the SMs";
+  other = p, other.batch = 60;
+  EXPECT_EQ(whole(other), 0) << "none can be whole";
+}
+
+// Blocks that are no more than SMs have one each; a launch whose blocks end at different times says so.
+TEST(CudaDecode, BlocksStandApartWhereEachHasAnSm) {
+  for (const std::int64_t batch : {1, 2, 16, 20, 60, 84, 132, 500}) {
+    const AttentionProblem p = decode_problem(batch, 14, 2, 1771);
+    for (const KernelConfig& config : decode_kernels(p)) {
+      const CudaDecodeWork work = work_of(p, config);
+      EXPECT_EQ(work.apart, work.blocks <= hopper().reference.sms) << batch;
+      EXPECT_FALSE(work.apart && work.ends_unevenly) << batch;
+    }
+  }
+}
+
 // One long sequence beside short ones is cut as if it were alone.
 TEST(CudaDecode, ALongSequenceIsCutWhateverStandsBesideIt) {
   AttentionProblem alone = decode_problem(1, 32, 8, 131072), beside = decode_problem(32, 32, 8, 131072);

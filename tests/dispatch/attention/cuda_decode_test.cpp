@@ -167,6 +167,26 @@ TEST_F(CudaDecodeTest, RepeatsOfLatentRowsGiveTheSameBits) {
   }
 }
 
+// Where there are more pieces than blocks, blocks take them from a queue, which every launch leaves as it was.
+TEST_F(CudaDecodeTest, PiecesAreTakenFromAQueueByAllLaunches) {
+  AttentionProblem problem = decode_problem();
+  problem.batch = 70, problem.seqlen_k = 300, problem.seqlen_q = 1, problem.splits = 5;
+  for (const std::int64_t page : {0, 16}) {
+    problem.page_size = page;
+    testing::RandomCall call(problem, 11, 8);
+    for (const KernelConfig& config : kernels(problem)) {
+      const auto made = plan(problem, config);
+      ASSERT_TRUE(call.run(*made));
+      const std::vector<float> first = call.output();
+      EXPECT_EQ(call.judge(), "") << native_name(config);
+      for (int repeat = 0; repeat < 20; ++repeat) {
+        ASSERT_TRUE(call.run(*made));
+        ASSERT_EQ(call.output(), first) << native_name(config) << ", repeat " << repeat;
+      }
+    }
+  }
+}
+
 TEST_F(CudaDecodeTest, StreamsDoNotDisturbEachOther) {
   const std::vector<KernelConfig> tiles = kernels(decode_problem());
   ASSERT_FALSE(tiles.empty());

@@ -1,9 +1,9 @@
 // What a CUDA decode kernel is called with: attention forward, and how the keys are shared out.
 //
 // An item is a tile of rows of one key head of one sequence. Its keys are cut into pieces of `piece_tiles` blocks of
-// keys, one block of threads each. A piece that is not the item's only one leaves a partial result. The last of an item's
-// pieces to arrive joins them all, in ascending order; where they are more than a group, the last of each group joins
-// that group's first, and the last of these the groups'.
+// keys, one block of threads each, or left whole. A piece that is not the item's only one leaves a partial result. The
+// last of an item's pieces to arrive joins them all, in ascending order; where they are more than a group, the last of
+// each group joins that group's first, and the last of these the groups'.
 #pragma once
 
 #include "../../../contract/paged_keys.h"
@@ -51,9 +51,15 @@ struct TsCudaDecodeArgs : TsCudaAttentionArgs {
   // Of each item one, and one for each group; zero before the first launch, and every launch leaves them zero.
   unsigned int* counters;
   float* partials;  // [item][piece, then group][row][head_dim_v + TS_DECODE_STATE_FLOATS]
+  // Of a list: how many pieces have been taken beside each block's first; as counters. Null: there are no more pieces
+  // than blocks.
+  unsigned int* queue;
   int piece_tiles;         // blocks of keys of a piece, from a list at least
   int wanted_pieces;       // of a list: pieces become longer until the batch has about so many; 0: they do not
   int most_pieces;         // of an item, whose pieces then follow from itself alone; 0: they do not
+  int whole_heads;         // of tensors: so many key heads, of all sequences, are not cut; the pieces of others come behind
+  int prefetch_tiles;      // of tensors: blocks of keys that a piece brings into L2 before it may read them
+  int end_tiles;           // of tensors: those that are left when a piece lets the next kernel start; 0: when it has ended
   int pieces;              // of the longest item
   int row_blocks;          // tiles of rows of a key head of the longest sequence
   int part_rows;           // of a partial: those of a tile that may have a query

@@ -15,10 +15,10 @@
 //   kPaged (bool)                  keys and values lie in pages, up to 192 elements of the queries' type perhaps in vectorized ones
 //   kGroupMode, kLse, kSink, kSoftCap, kBias, kAlibi, kNegativeScale (bool); kDropout (bool): false
 //
-// Launch: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), grid (row_blocks * heads_kv, pieces,
-// batch) with row_blocks = ceil(seqlen_q * group / kTileM); in group mode or with pages any number of blocks along x,
-// which walk a list. On sm_90 and newer it may start while the preceding kernel of the stream ends. Pointers and
-// strides of q, k, v and o are multiples of 16 bytes.
+// Launch: kThreads threads, kSharedBytes of dynamic shared memory at least (layout.cuh), along x a block for each tile of
+// rows of each piece (TensorPiece); in group mode or with pages any number of blocks, which take pieces from a queue. On
+// sm_90 and newer it may start while the preceding kernel of the stream ends. Pointers and strides of q, k, v and o are
+// multiples of 16 bytes.
 //
 // A team copies its own keys and values and waits for nobody else. Values arrive while keys are scored, and every part
 // of the ring is filled again as soon as it has been read.
@@ -256,6 +256,7 @@ struct Decode : PieceWork<Decode> {
     if constexpr (kScaledQueries) load_row_scales(row_scale);
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
+      if (!kUneven && step == imax(0, steps - args.end_tiles)) let_next_kernel_start();
       const int first = first_key(step);
       copy_wait_for<2 * cfg::kStages - 1>();
       sync_team();
@@ -327,8 +328,9 @@ extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm
   extern __shared__ __align__(16) unsigned char dynamic_shared[];
   const ts::u32 shared = ts::smem_address(dynamic_shared);
   if (args.join == TS_DECODE_JOINS) return ts::PartsJoin(args, shared).run();
-  ts::wait_for_previous_kernel();
-  ts::let_next_kernel_start();
   ts::Decode decode(args, shared);
+  decode.prefetch();
+  ts::wait_for_previous_kernel();
+  if constexpr (ts::kUneven) ts::let_next_kernel_start();
   decode.run();
 }

@@ -5,7 +5,7 @@
 // skips the rest. The order is that of sequences; within one, pieces, then heads, then tiles of rows.
 #pragma once
 
-#include "pieces.cuh"
+#include "queue.cuh"
 
 namespace ts {
 
@@ -31,6 +31,7 @@ struct WholeBlock {
   static constexpr int kThreads = ts::kThreads;
   TS_DEVICE static int thread() { return threadIdx.x; }
   TS_DEVICE static void sync() { __syncthreads(); }
+  static constexpr bool kTakesFromQueue = false;
   static constexpr int kListOffset = ts::kListOffset;  // in shared memory, eight bytes for each warp
 };
 
@@ -126,23 +127,23 @@ class WorkList {
   int total_;
 };
 
-// Calls use(batch, key head, tile of rows, blocks of keys of a piece, piece) for every piece of the block of threads:
-// those that it takes from the list, or the one that is its place in the grid. An item may have fewer pieces than the
-// number says.
+// Calls use(batch, key head, tile of rows, blocks of keys of a piece, piece) for every piece of the block of threads. An
+// item may have fewer pieces than the number says.
 template <class Team, class Use>
 TS_DEVICE void each_piece(const TsCudaDecodeArgs& args, u32 shared, Use use) {
   if constexpr (kUneven) {
     WorkList<Team> list;
     list.start(args, shared + Team::kListOffset);
-    for (int at = blockIdx.x; at < list.total(); at += gridDim.x) {
+    each_of_queue<Team>(args, shared, list.total(), [&](int at) {
       const typename WorkList<Team>::Work work = list.find(args, at, shared + Team::kListOffset);
       const SequenceWork sequence(args, work.batch);
       const int tile = work.place % sequence.items;
       use(work.batch, tile / sequence.row_blocks, tile % sequence.row_blocks, list.piece_tiles(),
           work.place / sequence.items);
-    }
+    });
   } else {
-    use(blockIdx.z, blockIdx.x / args.row_blocks, blockIdx.x % args.row_blocks, args.piece_tiles, blockIdx.y);
+    const TensorPiece of_block(args);
+    use(of_block.batch, of_block.head_kv, of_block.row_block, of_block.piece_tiles, of_block.number);
   }
 }
 

@@ -260,6 +260,31 @@ struct PieceWork {
     if (came_last_of(counters, of_item)) join_parts(item_number, args.pieces, of_item, finish);
   }
 
+  // Brings the first keys and values of the block's piece into L2, before the kernel before has ended: what that one may
+  // still write of them, it writes there. Of tensors whose rows follow one another: where a sequence's keys are is not
+  // known before the lengths can be read, and row by row the requests would hold the copies up.
+  TS_DEVICE void prefetch() {
+    if constexpr (kUneven) return;
+    take_piece_of_block();
+    const int first = imax(piece.begin, piece.first_tile * kTileKeys);
+    const int end = imin(piece.end, imin(piece.end_tile, piece.first_tile + args.prefetch_tiles) * kTileKeys);
+    prefetch_rows(KeyRows(args, item, args.k, args.k_strides), kKeyBytes * cfg::kHeadDimQk, first, end - first);
+    prefetch_rows(KeyRows(args, item, args.v, args.v_strides), kKeyBytes * cfg::kHeadDimV, first, end - first);
+  }
+
+  TS_DEVICE void prefetch_rows(const KeyRows& rows, int row_bytes, int first, int count) const {
+    constexpr int kRowsAtOnce = 16;
+    const int row = Team::thread() * kRowsAtOnce;
+    if (rows.row_bytes == row_bytes && row < count)
+      prefetch_bytes(rows.base + static_cast<i64>(first + row) * row_bytes, imin(kRowsAtOnce, count - row) * row_bytes);
+  }
+
+  TS_DEVICE void take_piece_of_block() {
+    const TensorPiece of_block(args);
+    item = item_of(args, of_block.batch, of_block.head_kv, of_block.row_block);
+    piece = piece_of(args, item, of_block.piece_tiles, of_block.number);
+  }
+
   TS_DEVICE void run() {
     each_piece<Team>(args, shared, [&](int batch, int head_kv, int row_block, int piece_tiles, int piece_number) {
       run_piece(batch, head_kv, row_block, piece_tiles, piece_number);

@@ -80,6 +80,25 @@ TS_DEVICE Piece piece_of(const TsCudaDecodeArgs& args, const Item& item, int pie
   return piece;
 }
 
+// The piece of a block of threads, of tensors: tiles of rows side by side, and whole key heads before those that are cut.
+struct TensorPiece {
+  int batch, head_kv, row_block;
+  int piece_tiles, number;
+
+  TS_DEVICE explicit TensorPiece(const TsCudaDecodeArgs& args) {
+    const int at = static_cast<int>(blockIdx.x) / args.row_blocks, heads_kv = static_cast<int>(args.heads_kv);
+    row_block = static_cast<int>(blockIdx.x) % args.row_blocks;
+    const bool whole = at < args.whole_heads;
+    const int rest = at - args.whole_heads, head = whole ? at : args.whole_heads + rest / args.pieces;
+    number = whole ? 0 : rest % args.pieces;
+    piece_tiles = whole ? kAllTiles : args.piece_tiles;
+    batch = head / heads_kv;
+    head_kv = head % heads_kv;
+  }
+
+  static constexpr int kAllTiles = 1 << 30;
+};
+
 TS_DEVICE int page_of(const TsCudaDecodeArgs& args, int key) {
   return static_cast<int>((__umulhi(key, args.page_multiplier) + key) >> args.page_shift);
 }
@@ -188,6 +207,13 @@ struct PagesOfStep {
     return from.offset_in(args, page_of(args, key), numbers[i], key);
   }
 };
+
+// Tells L2 to fetch a multiple of 16 bytes.
+TS_DEVICE void prefetch_bytes(const char* from, int bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+#endif
+}
 
 // Sixteen bytes of a row that is longer: the cache is told to fetch what lies beside them, too.
 TS_DEVICE void copy_from_far(u32 destination, const void* source) {

@@ -33,9 +33,10 @@ extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm
   if (args.join == TS_DECODE_JOINS) return ts::PartsJoin(args, shared).run();
   if (shared % 1024 != 0) __trap();
   if (threadIdx.x == 0) ts::SharedMap{shared}.init_barriers();
+  if (threadIdx.x >= ts::kConsumerThreads) ts::Producer(maps, args, shared).prefetch();
   __syncthreads();
   ts::wait_for_previous_kernel();
-  ts::let_next_kernel_start();
+  if constexpr (ts::kUneven) ts::let_next_kernel_start();
   if (ts::uniform(threadIdx.x / 128) != 0) {
     ts::shrink_registers<ts::kProducerRegisters>();
     ts::Producer producer(maps, args, shared);

@@ -7,6 +7,7 @@
 
 #include "layout.cuh"
 
+#include "columns.cuh"
 #include "row_results.cuh"
 
 namespace ts {
@@ -18,7 +19,7 @@ struct Consumer : PieceWork<Consumer, Consumers> {
   float o[kOutputColumns / 2];
   RowState rows;
   KeyRing ring;
-  u32 query_parity = 0;
+  bool has_begun = false;
   int whole_begin, whole_end;  // between them every row of the item sees every key
 
   TS_DEVICE Consumer(const TsCudaDecodeArgs& arguments, u32 memory, int which)
@@ -173,8 +174,7 @@ struct Consumer : PieceWork<Consumer, Consumers> {
     rows = {{-kInfinity, -kInfinity}, {0.0f, 0.0f}};
     whole_end = key_end(args, item.length, item.query(args, 0));
     whole_begin = key_begin(args, item.length, item.query(args, item.rows(args) - 1));
-    mbarrier_wait(map().query_full(), query_parity);
-    query_parity ^= 1;
+    Columns<Consumers>::copy_queries(*this, map().queries(), has_begun);
     const int steps = piece.end_tile - piece.first_tile;
     if (is_first()) {
 #pragma unroll 1
@@ -184,7 +184,6 @@ struct Consumer : PieceWork<Consumer, Consumers> {
       for (int step = 0; step < steps; ++step, ring.advance()) step_of_second(step);
     }
     if (cfg::kPaged && has_lost_keys(args, item, piece)) rows.sum[0] = rows.sum[1] = lost_sum();
-    if (lane() == 0) mbarrier_arrive(map().query_empty());
   }
 
   // The rows' bases and the sums of both warpgroups.

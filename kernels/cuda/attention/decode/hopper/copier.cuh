@@ -1,12 +1,10 @@
-// What the producer warpgroups of decode's kernels for Hopper have in common: rows of queries and keys, copied by
-// cp.async, 16 bytes at a time, into columns of 128 bytes with the swizzle of wgmma. Each row is looked up, so that pages
-// may have any size. A thread has the same chunk of every column of the same few rows.
+// What the producer warpgroups of decode's kernels for Hopper have in common: rows of keys, which are looked up one by one,
+// so that pages may have any size.
 //
-// Needs of a layout: kTileM, kColumn, kColumnBytes, kColumnsQk, kQueryColumnBytes, kProducerThreads, Producers, and a map
-// of shared memory with queries(), query_full() and query_empty().
+// Needs of a layout: Producers, beside what columns.cuh needs.
 #pragma once
 
-#include "../piece_work.cuh"
+#include "columns.cuh"
 
 namespace ts {
 
@@ -16,52 +14,15 @@ TS_DEVICE void arrive_after_copies(u32 barrier) {
 }
 
 template <class Kernel>
-struct Copier : PieceWork<Kernel, Producers> {
-  static constexpr int kChunks = kColumnBytes / 16;
-  static constexpr int kRowsAtOnce = kProducerThreads / kChunks;
-
-  u32 query_parity = 1;
+struct Copier : PieceWork<Kernel, Producers>, Columns<Producers> {
   PagesOfStep<cfg::kTileN> pages;  // kPaged
+  bool has_begun = false;
 
   using Work = PieceWork<Kernel, Producers>;
   using Work::args, Work::item, Work::lane, Work::piece, Work::shared, Work::Work;
 
   TS_DEVICE SharedMap map() const { return {shared}; }
   TS_DEVICE static int row_of_warp() { return 0; }
-  TS_DEVICE static int row() { return Producers::thread() / kChunks; }
-  TS_DEVICE static int chunk() { return Producers::thread() % kChunks; }
-
-  // Where the thread's first row of a column lies; the others are kRowsAtOnce rows apart, in the same place of the
-  // swizzle.
-  TS_DEVICE static u32 place_in_column() { return row() * kColumnBytes + (chunk() ^ (row() & 7)) * 16; }
-
-  // A column of the thread's rows, which have kDim elements; those that are null become zeros.
-  template <int kDim, int kRows>
-  TS_DEVICE void copy_column(u32 destination, const char* const (&rows)[kRows], int column) const {
-    const bool within = kDim % kColumn == 0 || column * kColumn + chunk() * 8 < kDim;
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-      const bool valid = within && rows[i] != nullptr;
-      copy_async(destination + place_in_column() + i * kRowsAtOnce * kColumnBytes,
-                 valid ? rows[i] + column * kColumnBytes : static_cast<const char*>(args.k), valid);
-    }
-  }
-
-  TS_DEVICE void copy_queries() {
-    mbarrier_wait(map().query_empty(), query_parity);
-    query_parity ^= 1;
-    const int count = item.rows(args);
-    const char* rows[kTileM / kRowsAtOnce];
-#pragma unroll
-    for (int i = 0; i < kTileM / kRowsAtOnce; ++i) {
-      const int of_tile = row() + i * kRowsAtOnce;
-      rows[i] = of_tile < count ? this->row_of(args.q, args.q_strides, of_tile) + 16 * chunk() : nullptr;
-    }
-#pragma unroll 1
-    for (int column = 0; column < kColumnsQk; ++column)
-      copy_column<cfg::kHeadDimQk>(map().queries() + column * kQueryColumnBytes, rows, column);
-    arrive_after_copies(map().query_full());
-  }
 
   // The thread's rows of the kTileN keys from `first` on, whose pages have been looked up; null where no query sees the
   // key.
@@ -103,6 +64,13 @@ struct Copier : PieceWork<Kernel, Producers> {
   TS_DEVICE void copy_box(u32 destination, const TsCudaTensorMap& of, u32 full, int column, const Box& box) const {
     if (box.of_step < cfg::kTileN)
       tma_load_4d(destination + box.of_step * kColumnBytes, &of, full, column * kColumn, box.row, item.head_kv, box.batch);
+  }
+
+  // The first queries go before the first keys: behind them they would come after 3 us, where keys take all of the
+  // bandwidth. Later ones come while keys are in the ring.
+  TS_DEVICE void wait_for_queries() {
+    if (!has_begun) named_barrier_sync(kQueriesUnderWay, kThreads);
+    has_begun = true;
   }
 
   TS_DEVICE void finish(int) const {}

@@ -4,6 +4,7 @@
 
 #include "key_layout.cuh"
 
+#include "columns.cuh"
 #include "row_results.cuh"
 
 namespace ts {
@@ -14,7 +15,7 @@ struct Consumer : PieceWork<Consumer, Consumers> {
   float o[kOutputColumns / 2];
   RowState rows;
   KeyRing keys, values;
-  u32 query_parity = 0;
+  bool has_begun = false;
 
   using PieceWork<Consumer, Consumers>::PieceWork;
 
@@ -82,8 +83,7 @@ struct Consumer : PieceWork<Consumer, Consumers> {
     // Between them every row of the item sees every key.
     const int whole_end = key_end(args, item.length, item.query(args, 0));
     const int whole_begin = key_begin(args, item.length, item.query(args, item.rows(args) - 1));
-    mbarrier_wait(map().query_full(), query_parity);
-    query_parity ^= 1;
+    Columns<Consumers>::copy_queries(*this, map().queries(), has_begun);
     const int steps = piece.end_tile - piece.first_tile;
     // Scores of the step are under way.
     const auto begin_step = [&](int step) {
@@ -104,7 +104,6 @@ struct Consumer : PieceWork<Consumer, Consumers> {
       finish_values<0>();
     }
     if (cfg::kPaged && has_lost_keys(args, item, piece)) rows.sum[0] = rows.sum[1] = lost_sum();
-    if (lane() == 0) mbarrier_arrive(map().query_empty());
   }
 
   TS_DEVICE void finish(int item_number) const {

@@ -37,6 +37,7 @@ constexpr int kValuesOffset = kKeysOffset + cfg::kStages * kColumnsQk * kKeyColu
 constexpr int kBarrierOffset = kValuesOffset + cfg::kStages * kColumnsV * kKeyColumnBytes;
 constexpr int kBarriers = 2 + 4 * cfg::kStages;
 constexpr int kFlagOffset = kBarrierOffset + 8 * kBarriers;
+constexpr int kNumberOffset = kFlagOffset + 8;  // of the next piece
 constexpr int kListOffset = kFlagOffset + 16;
 constexpr int kProducerListOffset = kListOffset + kConsumerThreads / 4;
 constexpr int kSharedBytes = kProducerListOffset + kProducerThreads / 4;
@@ -51,21 +52,7 @@ static_assert(cfg::kTileN % 32 == 0, "pages are looked up by whole warps");
 static_assert(kOutputColumns <= 256, "values: the columns of one product");
 static_assert(!kNarrow, "keys and values are of the queries' type");
 
-enum NamedBarrier { kConsumersMeet = 1, kProducersMeet };
-
-struct Consumers {
-  static constexpr int kThreads = kConsumerThreads;
-  static constexpr int kListOffset = ts::kListOffset;
-  TS_DEVICE static int thread() { return threadIdx.x; }
-  TS_DEVICE static void sync() { named_barrier_sync(kConsumersMeet, kThreads); }
-};
-
-struct Producers {
-  static constexpr int kThreads = kProducerThreads;
-  static constexpr int kListOffset = kProducerListOffset;
-  TS_DEVICE static int thread() { return threadIdx.x - kConsumerThreads; }
-  TS_DEVICE static void sync() { named_barrier_sync(kProducersMeet, kThreads); }
-};
+enum NamedBarrier { kConsumersMeet = 1, kProducersMeet, kQueriesUnderWay };
 
 using KeyRing = RingPlace<cfg::kStages>;
 
@@ -77,8 +64,8 @@ struct SharedMap {
   TS_DEVICE u32 keys(u32 stage) const { return base + kKeysOffset + stage * kColumnsQk * kKeyColumnBytes; }
   TS_DEVICE u32 values(u32 stage) const { return base + kValuesOffset + stage * kColumnsV * kKeyColumnBytes; }
   TS_DEVICE u32 barrier(int i) const { return base + kBarrierOffset + 8 * i; }
-  TS_DEVICE u32 query_full() const { return barrier(0); }
-  TS_DEVICE u32 query_empty() const { return barrier(1); }
+  TS_DEVICE u32 number_told() const { return barrier(0); }
+  TS_DEVICE u32 number_heard() const { return barrier(1); }
   TS_DEVICE u32 key_full(u32 stage) const { return barrier(2 + 4 * stage); }
   TS_DEVICE u32 key_empty(u32 stage) const { return barrier(3 + 4 * stage); }
   TS_DEVICE u32 value_full(u32 stage) const { return barrier(4 + 4 * stage); }
@@ -86,7 +73,9 @@ struct SharedMap {
 
   // What copies fill, each thread of the producer reports; what the consumers have read, each of their warps.
   TS_DEVICE void init_barriers() const {
-    for (int i = 0; i < kBarriers; i += 2) {
+    mbarrier_init(number_told(), 1);
+    mbarrier_init(number_heard(), kThreads / 32);
+    for (int i = 2; i < kBarriers; i += 2) {
       mbarrier_init(barrier(i), kProducerThreads);
       mbarrier_init(barrier(i + 1), kConsumerThreads / 32);
     }
@@ -95,3 +84,5 @@ struct SharedMap {
 };
 
 }  // namespace ts
+
+#include "teams.cuh"

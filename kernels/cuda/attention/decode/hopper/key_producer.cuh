@@ -36,21 +36,40 @@ struct Producer : Copier<Producer> {
     mbarrier_wait(empty, ring.phase ^ 1);
 #pragma unroll
     for (int column = 0; column < kColumns; ++column)
-      copy_column<kDim>(destination + column * kKeyColumnBytes, rows, column);
+      copy<kDim>(destination + column * kKeyColumnBytes, rows, column, args.k);
     arrive_after_copies(full);
+  }
+
+  // As PieceWork's, by the copy engine.
+  TS_DEVICE void prefetch() {
+    if (kUneven || args.map_rows == 0 || Producers::thread() != 0) return;
+    prefetch_tensor_map(&maps.k);
+    prefetch_tensor_map(&maps.v);
+    take_piece_of_block();
+    const int steps = imin(args.prefetch_tiles, piece.end_tile - piece.first_tile);
+    for (int step = 0; step < steps; ++step) {
+      prefetch_step<cfg::kHeadDimQk>(maps.k, step);
+      prefetch_step<cfg::kHeadDimV>(maps.v, step);
+    }
+  }
+  template <int kDim>
+  TS_DEVICE void prefetch_step(const TsCudaTensorMap& map, int step) const {
+    for (int column = 0; column < ceil_div(kDim, kColumn); ++column)
+      tma_prefetch_4d(&map, column * kColumn, first_key(step), item.head_kv, item.batch);
   }
 
   TS_DEVICE void walk() {
     const KeyRows keys(args, item, args.k, args.k_strides), values(args, item, args.v, args.v_strides);
     const int steps = piece.end_tile - piece.first_tile;
     if constexpr (cfg::kPaged) pages.start(args, item, piece, first_key(0));
-    copy_queries();
+    wait_for_queries();
 #pragma unroll 1
     for (int step = 0; step < steps; ++step, ring.advance()) {
       if constexpr (cfg::kPaged) {
         pages.advance();
         pages.look_up(args, item, piece, first_key(step + 1));
       }
+      if (!kUneven && step == imax(0, steps - args.end_tiles)) let_next_kernel_start();
       copy_step<cfg::kHeadDimQk>(map().keys(ring.index), maps.k, keys, step, map().key_empty(ring.index),
                                  map().key_full(ring.index));
       copy_step<cfg::kHeadDimV>(map().values(ring.index), maps.v, values, step, map().value_empty(ring.index),

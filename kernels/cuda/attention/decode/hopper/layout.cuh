@@ -41,6 +41,7 @@ constexpr int kBarriers = 2 + 2 * cfg::kStages * kHalves * kColumnsQk;
 constexpr int kStatesOffset = kBarrierOffset + 8 * kBarriers;         // [half][row]: a base and a factor
 constexpr int kSumsOffset = kStatesOffset + 8 * kHalves * kTileM;     // [half][row]
 constexpr int kFlagOffset = kSumsOffset + 4 * kHalves * kTileM;
+constexpr int kNumberOffset = kFlagOffset + 8;  // of the next piece
 constexpr int kListOffset = kFlagOffset + 16;
 constexpr int kProducerListOffset = kListOffset + kConsumerThreads / 4;
 constexpr int kSharedBytes = kProducerListOffset + kProducerThreads / 4;
@@ -56,21 +57,7 @@ static_assert(kOutputColumns <= 256, "values of a warpgroup: the columns of one 
 static_assert(cfg::kBlocksPerSm == 1, "a block fills an SM");
 static_assert(!kNarrow, "rows are of the queries' type");
 
-enum NamedBarrier { kConsumersMeet = 1, kProducersMeet, kFirstIsReady, kSecondIsReady };
-
-struct Consumers {
-  static constexpr int kThreads = kConsumerThreads;
-  static constexpr int kListOffset = ts::kListOffset;
-  TS_DEVICE static int thread() { return threadIdx.x; }
-  TS_DEVICE static void sync() { named_barrier_sync(kConsumersMeet, kThreads); }
-};
-
-struct Producers {
-  static constexpr int kThreads = kProducerThreads;
-  static constexpr int kListOffset = kProducerListOffset;
-  TS_DEVICE static int thread() { return threadIdx.x - kConsumerThreads; }
-  TS_DEVICE static void sync() { named_barrier_sync(kProducersMeet, kThreads); }
-};
+enum NamedBarrier { kConsumersMeet = 1, kProducersMeet, kFirstIsReady, kSecondIsReady, kQueriesUnderWay };
 
 using KeyRing = RingPlace<cfg::kStages>;
 
@@ -83,8 +70,8 @@ struct SharedMap {
   TS_DEVICE u32 probabilities() const { return base + kProbabilitiesOffset; }
   TS_DEVICE u32 state(int half, int row) const { return base + kStatesOffset + 8 * (half * kTileM + row); }
   TS_DEVICE u32 sum(int half, int row) const { return base + kSumsOffset + 4 * (half * kTileM + row); }
-  TS_DEVICE u32 query_full() const { return base + kBarrierOffset; }
-  TS_DEVICE u32 query_empty() const { return query_full() + 8; }
+  TS_DEVICE u32 number_told() const { return base + kBarrierOffset; }
+  TS_DEVICE u32 number_heard() const { return number_told() + 8; }
   TS_DEVICE u32 full(u32 stage, int half, int column) const {
     return base + kBarrierOffset + 16 + 16 * ((stage * kHalves + half) * kColumnsQk + column);
   }
@@ -92,8 +79,8 @@ struct SharedMap {
 
   // What copies fill, each thread of the producer reports; what consumers have read, each of their warps that read it.
   TS_DEVICE void init_barriers() const {
-    mbarrier_init(query_full(), kProducerThreads);
-    mbarrier_init(query_empty(), kConsumerThreads / 32);
+    mbarrier_init(number_told(), 1);
+    mbarrier_init(number_heard(), kThreads / 32);
     for (int i = 0; i < cfg::kStages * kHalves * kColumnsQk; ++i) {
       mbarrier_init(full(0, 0, i), kProducerThreads);
       mbarrier_init(empty(0, 0, i), 4);
@@ -103,3 +90,5 @@ struct SharedMap {
 };
 
 }  // namespace ts
+
+#include "teams.cuh"

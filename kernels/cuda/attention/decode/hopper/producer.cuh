@@ -40,16 +40,16 @@ struct Producer : Copier<Producer> {
 #pragma unroll 1
     for (int column = kColumnsQk - 1; column >= 0; --column) {
       mbarrier_wait(map().empty(ring.index, half, column), ring.phase ^ 1);
-      copy_column<cfg::kHeadDimQk>(map().keys(ring.index, half) + column * kKeyColumnBytes, rows, column);
+      copy<cfg::kHeadDimQk>(map().keys(ring.index, half) + column * kKeyColumnBytes, rows, column, args.k);
       arrive_after_copies(map().full(ring.index, half, column));
     }
   }
 
   TS_DEVICE void walk() {
-    copy_queries();
     const KeyRows keys(args, item, args.k, args.k_strides);
     const int half_steps = kHalves * (piece.end_tile - piece.first_tile);
     if constexpr (cfg::kPaged) pages.start(args, item, piece, first_key(0));
+    wait_for_queries();
 #pragma unroll 1
     for (int half_step = 0; half_step < half_steps; ++half_step) {
       const int half = half_step % kHalves, first = first_key(half_step);

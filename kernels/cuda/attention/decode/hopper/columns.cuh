@@ -1,0 +1,58 @@
+// Rows of queries and keys, copied by cp.async, 16 bytes at a time, into columns of 128 bytes with the swizzle of wgmma. A
+// thread of a team has the same chunk of every column of the same few rows.
+//
+// Needs of a layout: kTileM, kColumn, kColumnBytes, kColumnsQk and kQueryColumnBytes.
+#pragma once
+
+#include "../piece_work.cuh"
+
+namespace ts {
+
+template <class Team>
+struct Columns {
+  static constexpr int kChunks = kColumnBytes / 16;
+  static constexpr int kRowsAtOnce = Team::kThreads / kChunks;
+
+  TS_DEVICE static int row() { return Team::thread() / kChunks; }
+  TS_DEVICE static int chunk() { return Team::thread() % kChunks; }
+
+  // Where the thread's first row of a column lies; the others are kRowsAtOnce rows apart, in the same place of the
+  // swizzle.
+  TS_DEVICE static u32 place_in_column() { return row() * kColumnBytes + (chunk() ^ (row() & 7)) * 16; }
+
+  // A column of the thread's rows, which have kDim elements; those that are null become zeros. `readable` is any address.
+  template <int kDim, int kRows>
+  TS_DEVICE static void copy(u32 destination, const char* const (&rows)[kRows], int column, const void* readable) {
+    const bool within = kDim % kColumn == 0 || column * kColumn + chunk() * 8 < kDim;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const bool valid = within && rows[i] != nullptr;
+      copy_async(destination + place_in_column() + i * kRowsAtOnce * kColumnBytes,
+                 valid ? rows[i] + column * kColumnBytes : static_cast<const char*>(readable), valid);
+    }
+  }
+
+  // The queries of an item, for wgmma of all threads of the team; of the block's first one when `has_begun` is false.
+  template <class Work>
+  TS_DEVICE static void copy_queries(const Work& work, u32 destination, bool& has_begun) {
+    if (has_begun) Team::sync();  // all have read the ones before
+    const int count = work.item.rows(work.args);
+    const char* rows[kTileM / kRowsAtOnce];
+#pragma unroll
+    for (int i = 0; i < kTileM / kRowsAtOnce; ++i) {
+      const int of_tile = row() + i * kRowsAtOnce;
+      rows[i] = of_tile < count ? work.row_of(work.args.q, work.args.q_strides, of_tile) + 16 * chunk() : nullptr;
+    }
+#pragma unroll 1
+    for (int column = 0; column < kColumnsQk; ++column)
+      copy<cfg::kHeadDimQk>(destination + column * kQueryColumnBytes, rows, column, work.args.k);
+    copy_commit();
+    if (!has_begun) named_barrier_arrive(kQueriesUnderWay, kThreads);
+    has_begun = true;
+    copy_wait();
+    fence_proxy_async();
+    Team::sync();
+  }
+};
+
+}  // namespace ts

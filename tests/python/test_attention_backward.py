@@ -88,8 +88,9 @@ def test_layout(qkv, rng):
         np.testing.assert_array_equal(turned[name].swapaxes(1, 2), value)
 
 
-def test_strides(qkv, rng):
-    q, k, v = qkv()
+@pytest.mark.parametrize("rows", [70, 200])  # a tile that is copied; whole ones, which are read where they lie
+def test_strides(qkv, rng, rows):
+    q, k, v = qkv(rows_q=rows)
     do = rng.standard_normal(q.shape).astype("float32")
     packed = np.concatenate((q.repeat(2, 3), do.repeat(2, 3)), 3)
     q2, do2 = packed[..., :64], packed[..., 128:192]

@@ -54,8 +54,11 @@ inline void pass_queries(const TsAttentionBackwardArgs& args, const Span& t, lon
   for (long long query = rows.begin; query < rows.end; query += kTileM) {
     const Tile tile = tile_of(args, t, query, rows.end, key);
     stage_queries(args, t, tile, w);
-    dot_products<kWordsQk, kRowQk>(tile, w.q, w.kt, w.s);
-    dot_products<kWordsV, kRowV>(tile, w.g, w.vt, w.dp);
+    // Meanwhile the next tile's rows come to the L2 cache.
+    const long long next = query + kTileM;
+    dot_products<kWordsQk, kQueryRowQk>(tile, w.q, w.kt, w.s, {stored_queries(args, t, next), args.q_strides.row});
+    dot_products<kWordsV, kQueryRowV>(tile, w.g, w.vt, w.dp,
+                                      {stored_gradients(args, t, next), args.grad.dout_strides.row});
     if (tile.is_masked()) {
       weigh<true>(args, t, tile, w);
     } else {

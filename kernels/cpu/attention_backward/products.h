@@ -16,10 +16,15 @@ struct Panel {
 };
 constexpr int kQueryRows = Panel<kColumnsQk>::kRows;
 
-// to[i][j] = dot(rows[i], columns[.][j]) where a strip sees a panel of keys.
+// to[i][j] = dot(rows[i], columns[.][j]) where a strip sees a panel of keys. Each strip prefetches some of the next
+// tile's rows: a line or less a step, so that nothing waits for it.
 template <int kWords, int kRowStride>
-inline void dot_products(const Tile& tile, const float* rows, const float* columns, float* to) {
+inline void dot_products(const Tile& tile, const float* rows, const float* columns, float* to, const NextRows& next) {
   using Cut = Panel<kTileN>;
+  constexpr int kStrips = kTileM / Cut::kRows * (kTileN / Cut::kWidth);
+  constexpr int kNextRows = (kTileM + kStrips - 1) / kStrips;
+  constexpr int kStepBytes = (kWords * kPack * (int)sizeof(Stored) * kNextRows + kWords - 1) / kWords;
+  const Stored* prefetched = next.rows;
   for (int j = 0; j < tile.keys; j += Cut::kWidth)
     for (int i = 0; i < tile.rows; i += Cut::kRows) {
       const Bounds seen = tile.keys_of(i, i + Cut::kRows);
@@ -30,7 +35,17 @@ inline void dot_products(const Tile& tile, const float* rows, const float* colum
 #pragma GCC unroll 8
         for (int v = 0; v < Cut::kVectors; ++v) x[r][v] = fresh_zero();
       }
-      multiply(x, rows + i * kRowStride, kRowStride, 1, columns + j, kKeyStride, kWords);
+      for (int part = 0; part < kNextRows; ++part) {
+        const int begin = kWords * part / kNextRows, end = kWords * (part + 1) / kNextRows;
+        const float* a = rows + i * kRowStride + begin;
+        const char* const line = reinterpret_cast<const char*>(prefetched);
+        const auto word = [&](int r, long long k) {
+          if (r == 0) __builtin_prefetch(line + k * kStepBytes, 0, 2);
+          return a[r * kRowStride + k];
+        };
+        multiply(x, word, columns + begin * kKeyStride + j, kKeyStride, end - begin, 0);
+        prefetched += next.stride;
+      }
 #pragma GCC unroll 32
       for (int r = 0; r < Cut::kRows; ++r) {
 #pragma GCC unroll 8
@@ -67,10 +82,10 @@ TS_INLINE void add_products(int rows, const float* a, const float* b, float* to,
 // dv += p^T do and dk += dx^T q.
 inline void add_to_keys(const Tile& tile, Scratch& w) {
   const auto queries = [&](int begin, int end) { return tile.queries_of(begin, end); };
-  add_products<kColumnsV, 1, kKeyStride, kPairs ? kPairV : kRowV>(tile.keys, pairs_of(w.s, w.p_pairs),
-                                                                  pairs_of(w.g, w.g_pairs), w.dv, queries);
-  add_products<kColumnsQk, 1, kKeyStride, kPairs ? kPairQk : kRowQk>(tile.keys, pairs_of(w.dp, w.dx_pairs),
-                                                                     pairs_of(w.q, w.q_pairs), w.dk, queries);
+  add_products<kColumnsV, 1, kKeyStride, kPairs ? kPairV : kQueryRowV>(tile.keys, pairs_of(w.s, w.p_pairs),
+                                                                       pairs_of(w.g, w.g_pairs), w.dv, queries);
+  add_products<kColumnsQk, 1, kKeyStride, kPairs ? kPairQk : kQueryRowQk>(tile.keys, pairs_of(w.dp, w.dx_pairs),
+                                                                          pairs_of(w.q, w.q_pairs), w.dk, queries);
 }
 
 // dq += dx k.

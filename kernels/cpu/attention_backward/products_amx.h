@@ -41,7 +41,7 @@ TS_INLINE void multiply_square(const float* a, long long a_stride, const float* 
 
 // to[i][j] = dot(rows[i], columns[.][j]) where a square sees something.
 template <int kWords, int kRowStride>
-inline void dot_products(const Tile& tile, const float* rows, const float* columns, float* to) {
+inline void dot_products(const Tile& tile, const float* rows, const float* columns, float* to, const NextRows&) {
   static_assert(kWords % 16 == 0);
   for (int j = 0; j < tile.keys; j += kSquare)
     for (int i = 0; i < tile.rows; i += kSquare) {

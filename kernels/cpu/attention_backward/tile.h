@@ -6,6 +6,13 @@
 constexpr int kWordsV = kHeadDimV / kPack;
 constexpr int kColumnsQk = round_up(kHeadDimQk, kLanes), kColumnsV = round_up(kHeadDimV, kLanes);
 constexpr int kRowQk = round_up(kWordsQk, kLanes) + 16, kRowV = round_up(kWordsV, kLanes) + 16;
+// Rows of float32 are words as they lie. A tile's are read in place where they follow one another: of 128 numbers at
+// most, whose panels (products.h) still find room in L1.
+constexpr bool is_read_in_place(int dim) {
+  return kElement == Element::fp32 && dim % kLanes == 0 && dim <= 128;
+}
+constexpr int kQueryRowQk = is_read_in_place(kHeadDimQk) ? kHeadDimQk : kRowQk;
+constexpr int kQueryRowV = is_read_in_place(kHeadDimV) ? kHeadDimV : kRowV;
 constexpr int kPairQk = kColumnsQk + 16, kPairV = kColumnsV + 16;
 constexpr int kKeyStride = kTileN + 16;               // of rows with a word for each key
 constexpr int kGradientStride = kTileN / kPack + 16;  // of rows whose keys are joined to words
@@ -17,7 +24,8 @@ constexpr int kSteps = kMatrixTiles ? 32 : kPack;  // sums down the rows come in
 struct alignas(64) Scratch {
   float k[kTileN * kRowQk], v[kTileN * kRowV];  // rows of words
   float kt[round_up(kWordsQk, kLanes) * kKeyStride], vt[round_up(kWordsV, kLanes) * kKeyStride];
-  float q[kTileM * kRowQk], g[kTileM * kRowV];  // queries and output gradients
+  float q_copy[kTileM * kQueryRowQk], g_copy[kTileM * kQueryRowV];
+  const float *q, *g;  // queries and output gradients: copies, or where they lie
   float k_pairs[kPairs ? kTileN / 2 * kPairQk : 1];
   float q_pairs[kPairs ? kTileM / 2 * kPairQk : 1], g_pairs[kPairs ? kTileM / 2 * kPairV : 1];
   float s[kTileM * kKeyStride], dp[kTileM * kKeyStride];  // dot products; without pairs then weights and dx
@@ -30,7 +38,7 @@ struct alignas(64) Scratch {
 };
 
 // Operands under their roles in a product, which are the same memory where a word is one element.
-TS_INLINE float* pairs_of(float* words, float* pairs) {
+TS_INLINE const float* pairs_of(const float* words, const float* pairs) {
   return kPairs ? pairs : words;
 }
 
@@ -76,6 +84,12 @@ inline Tile tile_of(const TsAttentionBackwardArgs& args, const Span& t, long lon
           near_zero(args.window_right >= 0 ? args.window_right + diagonal : kTileN)};
 }
 
+// Rows of a tensor that will be read; they may lie beyond its end.
+struct NextRows {
+  const Stored* rows;
+  long long stride;
+};
+
 // `count` rows of a tensor as rows of words, and zeros up to `end` rows.
 template <int kDim, int kStride>
 inline void stage_rows(const Stored* from, long long from_stride, int count, int end, float* to) {
@@ -89,6 +103,15 @@ inline void stage_rows(const Stored* from, long long from_stride, int count, int
       zero_words(row, round_up(kWords, kLanes));
     }
   }
+}
+
+// The same of a tile's rows, which may stay where they are.
+template <int kDim, int kStride>
+inline const float* query_rows(const Stored* from, long long from_stride, int count, int end, float* copy) {
+  if constexpr (is_read_in_place(kDim))
+    if (count == kTileM && from_stride == kDim) return static_cast<const float*>(static_cast<const void*>(from));
+  stage_rows<kDim, kStride>(from, from_stride, count, end, copy);
+  return copy;
 }
 
 template <int kDim>
@@ -126,15 +149,21 @@ inline void stage_keys(const TsAttentionBackwardArgs& args, const Span& t, long 
   transpose_keys<kWordsV, kRowV>(w.v, w.vt);
 }
 
+inline const Stored* stored_queries(const TsAttentionBackwardArgs& args, const Span& t, long long query) {
+  return static_cast<const Stored*>(args.q) + query_place(args, args.q_strides, t, query);
+}
+inline const Stored* stored_gradients(const TsAttentionBackwardArgs& args, const Span& t, long long query) {
+  return static_cast<const Stored*>(args.grad.dout) + query_place(args, args.grad.dout_strides, t, query);
+}
+
 // A tile's queries, output gradients and statistics, with zeros up to a whole pair. What a row without weights has for
 // its log-sum-exp makes every weight 0.
 inline void stage_queries(const TsAttentionBackwardArgs& args, const Span& t, const Tile& tile, Scratch& w) {
   const int end = round_up(tile.rows, kPack);
-  const Stored* q = static_cast<const Stored*>(args.q) + query_place(args, args.q_strides, t, tile.query);
-  const Stored* g =
-      static_cast<const Stored*>(args.grad.dout) + query_place(args, args.grad.dout_strides, t, tile.query);
-  stage_rows<kHeadDimQk, kRowQk>(q, args.q_strides.row, tile.rows, end, w.q);
-  stage_rows<kHeadDimV, kRowV>(g, args.grad.dout_strides.row, tile.rows, end, w.g);
+  const Stored* q = stored_queries(args, t, tile.query);
+  const Stored* g = stored_gradients(args, t, tile.query);
+  w.q = query_rows<kHeadDimQk, kQueryRowQk>(q, args.q_strides.row, tile.rows, end, w.q_copy);
+  w.g = query_rows<kHeadDimV, kQueryRowV>(g, args.grad.dout_strides.row, tile.rows, end, w.g_copy);
   stage_pairs<kHeadDimQk, kPairQk>(q, args.q_strides.row, tile.rows, w.q_pairs);
   stage_pairs<kHeadDimV, kPairV>(g, args.grad.dout_strides.row, tile.rows, w.g_pairs);
   const float* delta = deltas(args) + (t.batch * args.heads_q + t.head) * args.seqlen_q + tile.query;

@@ -47,30 +47,45 @@ bool sums_dbias(const AttentionBackwardProblem& p, const TsStrides& s) {
           (p.seqlen_k > 1 && s.column == 0));
 }
 
-/// Heads of keys that are walked together: those whose queries, do and sums of dq fill about two thirds of the L2
-/// cache, where every block of keys finds them; without sums a third, which measures better. A third more or fewer, so
-/// that sections are alike: behind a mask a small last section keeps few blocks busy
-/// (docs/log/2026-11-cuda-backward.md). `most`: no more than these.
-std::int64_t section_of(const AttentionBackwardProblem& p, int sum_columns, long l2_bytes, std::int64_t most) {
-  const std::int64_t row_bytes = (p.head_dim_qk + p.head_dim_v) * input_bytes(p.data_type) + 4 * sum_columns;
-  const std::int64_t head_bytes = std::max<std::int64_t>(1, p.heads_q / p.heads_kv * p.seqlen_q * row_bytes);
-  const std::int64_t heads = std::max<std::int64_t>(1, p.batch * p.heads_kv);
-  const std::int64_t fit = std::clamp<std::int64_t>((sum_columns > 0 ? 2 : 1) * l2_bytes / 3 / head_bytes, 1,
-                                                    std::clamp<std::int64_t>(most, 1, heads));
-  const auto missing = [&](std::int64_t width) {
-    return blocks_of(heads, width) * width - heads;
-  };  // in the last section
-  std::int64_t best = fit;
-  for (std::int64_t width = blocks_of(2 * fit, 3); width <= std::min(4 * fit / 3, heads); ++width)
-    if (missing(width) <= missing(best)) best = width;
-  return best;
-}
+/// Heads of keys that are walked together, a section. Figures: docs/log/2026-11-cuda-backward.md.
+struct Sections {
+  std::int64_t heads = 1;       ///< of keys, of the whole batch
+  std::int64_t head_bytes = 1;  ///< queries, do and sums of dq of a head of keys
+  std::int64_t tiles = 1;       ///< of queries
+  std::int64_t sum_columns = 0;
+  bool in_turn = false, masked = false, few = false;
 
-/// Heads that ordered additions without a mask walk together: a block is drawn when its head's block before has walked
-/// a tile and a half, so that it hardly waits. More heads gain nothing, and L2 holds fewer.
-std::int64_t heads_in_turn(const AttentionBackwardProblem& p, int tile_queries, int sms) {
-  return blocks_of(3 * sms, 2 * std::max<std::int64_t>(1, blocks_of(p.seqlen_q, tile_queries)));
-}
+  /// Heads whose blocks of keys share the SMs, `blocks` of each head at a time.
+  [[nodiscard]] std::int64_t abreast(const CudaReferenceChip& chip, int blocks) const {
+    return std::max<std::int64_t>(1, chip.sms / blocks);
+  }
+  /// Those whose bytes are a third of the L2 cache. Of products that add to dq, two at least.
+  [[nodiscard]] std::int64_t cached(const CudaReferenceChip& chip) const {
+    return std::max<std::int64_t>(sum_columns > 0 ? 2 : 1, chip.l2_bytes / 3 / head_bytes);
+  }
+  /// Blocks that add in turn follow one another at a tile's distance, and find its queries in L2 whatever the head's
+  /// length: more of them at a time wait for one another when they begin, fewer share what they read. Without a mask a
+  /// block is drawn when its head's block before has walked a tile and a half.
+  [[nodiscard]] std::int64_t wanted(const CudaReferenceChip& chip) const {
+    const int wide = sum_columns > 64 ? 2 : 1;
+    if (few) return sum_columns == 0 ? heads : abreast(chip, in_turn ? 4 : 4 * wide);
+    if (!in_turn) return cached(chip);
+    const std::int64_t most = abreast(chip, 8 * wide);
+    return masked ? most : std::min({most, cached(chip), blocks_of(3 * chip.sms, 2 * tiles)});
+  }
+  /// The wanted number, or a third more or fewer, so that sections are alike: behind a mask a small last one keeps few
+  /// blocks busy.
+  [[nodiscard]] std::int64_t width(const CudaReferenceChip& chip) const {
+    const std::int64_t fit = std::clamp<std::int64_t>(wanted(chip), 1, heads);
+    const auto missing = [&](std::int64_t each) {
+      return blocks_of(heads, each) * each - heads;
+    };  // in the last section
+    std::int64_t best = fit;
+    for (std::int64_t each = blocks_of(2 * fit, 3); each <= std::min(4 * fit / 3, heads); ++each)
+      if (missing(each) <= missing(best)) best = each;
+    return best;
+  }
+};
 
 /// Rows of a head in the workspace; group mode: of a call with so many rows of q in all.
 std::int64_t padded_rows(const AttentionBackwardProblem& p, std::int64_t total_q) {
@@ -160,14 +175,17 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const Atte
   made->key_blocks_ = static_cast<int>(key_blocks);
   made->key_items_ = static_cast<int>(key_items);
   made->work_items_ = static_cast<int>(work_items);
-  const bool masked = products.attention().mask != MaskKind::none;
-  const std::int64_t all_heads = std::max<std::int64_t>(1, p.batch * p.heads_kv);
-  const std::int64_t most = in_turn && !masked ? heads_in_turn(p, facts.tile_queries, spec.reference.sms) : all_heads;
-  // Few items behind a mask, as of grouped heads: the longest of all heads come first, wherever L2 finds their queries.
+  Sections sections{.heads = std::max<std::int64_t>(1, p.batch * p.heads_kv),
+                    .tiles = std::max<std::int64_t>(1, blocks_of(p.seqlen_q, facts.tile_queries)),
+                    .sum_columns = facts.sum_columns,
+                    .in_turn = in_turn,
+                    .masked = products.attention().mask != MaskKind::none};
+  const std::int64_t row_bytes = (p.head_dim_qk + p.head_dim_v) * input_bytes(p.data_type) + 4 * sections.sum_columns;
+  sections.head_bytes = std::max<std::int64_t>(1, p.heads_q / p.heads_kv * p.seqlen_q * row_bytes);
+  // Few items behind a mask, as of grouped heads: the longest of many heads come first.
   constexpr std::int64_t kFewItems = 8;  // for each SM
-  const bool few = masked && work_items < kFewItems * spec.reference.sms;
-  made->section_heads_ =
-      static_cast<int>(few ? all_heads : section_of(p, facts.sum_columns, spec.reference.l2_bytes, most));
+  sections.few = sections.masked && work_items < kFewItems * spec.reference.sms;
+  made->section_heads_ = static_cast<int>(sections.width(spec.reference));
   const auto extent = [](std::int64_t n) { return static_cast<unsigned>(n); };
   const unsigned heads = extent(p.heads_q), batch = extent(p.batch);
   const auto set = [&](BackwardStep step, CudaExtent grid, int threads, long shared_bytes) {
@@ -248,7 +266,7 @@ Result<TsCudaAttentionBackwardArgs> CudaBackwardPlan::kernel_arguments(const Att
   out.section_heads = section_heads_;
   out.statistics = place.parts;
   out.dq_sum = out.statistics + regions.statistics / 4;
-  out.turns = reinterpret_cast<unsigned*>(out.dq_sum + regions.dq_sum / 4);
+  if (regions.turns > 0) out.turns = reinterpret_cast<unsigned*>(out.dq_sum + regions.dq_sum / 4);
   out.dsink_parts = out.dq_sum + (regions.dq_sum + regions.turns) / 4;
   out.dalibi_parts = out.dsink_parts + regions.dsink_parts / 4;
   out.key_blocks = key_blocks_;

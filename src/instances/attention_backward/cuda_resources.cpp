@@ -41,9 +41,11 @@ void products_facts(const AttentionSignature& s, const Algorithm& a, CudaBackwar
   const long of_tiles = a.stages * queries * 128 * columns + 2 * (2 * queries * 128);
   const long of_dq = queries * facts.sum_columns * 4;
   constexpr long kSharedLimit = 232448, kSmall = 3072, kWords = 4096, kPlaceBytes = 24;
-  const auto fits = [&](long bytes) { return bytes + of_tiles + kSmall <= kSharedLimit; };
-  const int buffers = !s.deterministic ? 0 : fits(of_item + 2 * of_dq + (s.dropout ? kWords : 0)) ? 2 : 1;
-  const int residents = a.tile[0] == 128 && !s.deterministic && fits(2 * of_item) ? 2 : 1;
+  const auto has_room = [&](int residents, int buffers) {
+    return residents * of_item + of_tiles + buffers * of_dq + (s.dropout ? kWords : 0) + kSmall <= kSharedLimit;
+  };
+  const int residents = a.tile[0] == 128 && has_room(2, s.deterministic ? 1 : 0) ? 2 : 1;
+  const int buffers = !s.deterministic ? 0 : has_room(residents, 2) ? 2 : 1;
   const int parts = buffers * kBackwardWarpgroups;
   persistent_backward(
       s, 2 + 3 * residents + 4 * a.stages + 2 * parts,

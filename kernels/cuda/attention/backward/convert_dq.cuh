@@ -62,15 +62,17 @@ struct ConvertDq {
         warpgroup * (cfg::kTileM * kSumColumns / 8) + thread;
     // A warpgroup has 64 rows: the other rows of a tile of 128, else the other half of the columns.
     constexpr bool kSharesRows = cfg::kTileM == 128;
+    // With ordered additions nothing has been zeroed: a tile that no block of keys has added to is anything.
+    const bool added = args.turns == nullptr || turns_of(args, sequence, batch, head, first_row)[warpgroup] > 0;
     constexpr int kColumns = kSharesRows ? kSumColumns : kSumColumns / 2;
     float d[kColumns / 2];
 #pragma unroll
     for (int i = 0; i < kColumns / 8; ++i) {
       const float4 x = from[i * 128];
-      d[4 * i] = x.x;
-      d[4 * i + 1] = x.y;
-      d[4 * i + 2] = x.z;
-      d[4 * i + 3] = x.w;
+      d[4 * i] = added ? x.x : 0.0f;
+      d[4 * i + 1] = added ? x.y : 0.0f;
+      d[4 * i + 2] = added ? x.z : 0.0f;
+      d[4 * i + 3] = added ? x.w : 0.0f;
     }
     const int column = kSharesRows ? 0 : kColumns * warpgroup;
     const int row = first_row + (kSharesRows ? 64 * warpgroup : 0) + (thread / 32) * 16 + thread % 32 / 4;

@@ -1,7 +1,7 @@
 // The work items: blocks of 128 keys of a head of keys and values. The producer draws them and hands their numbers to
 // the consumers through a ring in shared memory; each side works out the rest for itself.
 //
-// Items are numbered section by section; a section is as many heads as the host wants to share the L2 cache
+// Items are numbered section by section; a section is as many heads as the host wants to run side by side
 // (section_heads). With a bounded window a section's blocks go key by key over its heads: those that the most queries
 // see come first. Without one a head's blocks follow one another and share its queries.
 //

@@ -37,22 +37,18 @@ constexpr int kRowBytes = kTileM * 4;  // of statistics
 
 constexpr int kDqBytes = kTileM * kSumColumns * 4;  // of both warpgroups
 constexpr int kSharedLimit = 232448;                // of sm_90: 227 KB a block
-// With ordered additions dq leaves through shared memory, one tile while the next comes where there is room for two;
-// `kSmall` is for what else there is.
+// Whether so many items' keys and values and so many tiles of dq have room; `kSmall` is for what else there is.
 constexpr int kSmall = 3072;
-constexpr int kDqBuffers = !cfg::kDeterministic ? 0
-                           : kKeyBytes + kValueBytes + cfg::kStages * (kQueryBytes + kDoutBytes) + 2 * (kDsBytes + kDqBytes) +
-                                     (cfg::kDropout ? 4096 : 0) + kSmall <= kSharedLimit
-                               ? 2
-                               : 1;
-
-// Items whose keys and values have room. With two, the next one's come while the last tiles of the one before are walked;
+constexpr bool has_room(int residents, int dq_buffers) {
+  return residents * (kKeyBytes + kValueBytes) + cfg::kStages * (kQueryBytes + kDoutBytes) + 2 * kDsBytes +
+             dq_buffers * kDqBytes + (cfg::kDropout ? 4096 : 0) + kSmall <=
+         kSharedLimit;
+}
+// Items whose keys and values are there. With two, the next one's come while the last tiles of the one before are walked;
 // of tiles of 64 queries that costs more than it gives.
-constexpr int kResidents =
-    kTileM == 128 && !cfg::kDeterministic &&
-            2 * (kKeyBytes + kValueBytes) + cfg::kStages * (kQueryBytes + kDoutBytes) + 2 * kDsBytes + kSmall <= kSharedLimit
-        ? 2
-        : 1;
+constexpr int kResidents = kTileM == 128 && has_room(2, cfg::kDeterministic ? 1 : 0) ? 2 : 1;
+// With ordered additions dq leaves through shared memory, one tile while the next comes where there is room for two.
+constexpr int kDqBuffers = !cfg::kDeterministic ? 0 : has_room(kResidents, 2) ? 2 : 1;
 
 constexpr int kKeyOffset = 0;
 constexpr int kValueOffset = kKeyOffset + kResidents * kKeyBytes;

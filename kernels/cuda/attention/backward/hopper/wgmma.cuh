@@ -65,7 +65,7 @@ TS_DEVICE void add_to_memory(float* to, float a, float b, float c, float d) {
   asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(a), "f"(b), "f"(c), "f"(d)
                : "memory");
 }
-// Begins to add floats of shared memory to memory; bytes and addresses as for bulk_load.
+// Begin to add floats of shared memory to memory, or to store them; bytes and addresses as for bulk_load.
 TS_DEVICE void bulk_add(float* to, u32 from, u32 bytes) {
   asm volatile(
       "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n"
@@ -73,7 +73,14 @@ TS_DEVICE void bulk_add(float* to, u32 from, u32 bytes) {
       "r"(from), "r"(bytes)
       : "memory");
 }
-// Waits until the thread's bulk additions have arrived.
+TS_DEVICE void bulk_store(float* to, u32 from, u32 bytes) {
+  asm volatile(
+      "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
+      "cp.async.bulk.commit_group;" ::"l"(to),
+      "r"(from), "r"(bytes)
+      : "memory");
+}
+// Waits until what the thread has begun has arrived.
 TS_DEVICE void bulk_wait() {
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }

@@ -33,8 +33,13 @@ TS_DEVICE void write_dq(const Shared& shared, int warpgroup) {
     mbarrier_wait(shared.dq_full(part), buffer.phase);
     to.get(shared.place(part));
     if (to.sum == nullptr) break;
-    wait_for_value(to.turns, to.turn);
-    bulk_add(to.sum, shared.dq(part), kDqBytes / kWarpgroups);
+    constexpr u32 kBytes = kDqBytes / kWarpgroups;
+    if (to.turn == 0) {  // nobody has zeroed the tile
+      bulk_store(to.sum, shared.dq(part), kBytes);
+    } else {
+      wait_for_value(to.turns, to.turn);
+      bulk_add(to.sum, shared.dq(part), kBytes);
+    }
     bulk_wait();
     mbarrier_arrive(shared.dq_empty(part));
     count_up(to.turns);

@@ -38,27 +38,33 @@ TS_DEVICE void clear_sums(float* p) {
   asm volatile("st.global.v4.b32 [%0], {%1, %1, %1, %1};" ::"l"(p), "r"(0) : "memory");
 }
 
-// True when this team of kThreads threads was the last of the `count` that share a unit (a tile, or a warpgroup's rows
-// of one); `sums` then hold the whole. This team's partial is number `own`; place_of(number) says which place in
-// args.partials a partial has, and `counter` counts the partials that are there. Bit i of `wanted` says whether the
-// warp has rows in block i; nothing is read or written for other blocks. `sync` is a barrier of the team; `flag` 4
-// bytes of shared memory for it. Partial sums: [place][block][sum / 4][thread][4].
-template <int kThreads, int kKept = 64, int kBlocks, int kSums, class Args, class PlaceOf, class Sync>
-TS_DEVICE bool join_partials(const Args& args, u32* counter, int count, int own, PlaceOf place_of, int thread,
-                          u32 wanted, u32 flag, Sync sync, Sum (&sums)[kBlocks][kSums]) {
+// Writes the thread's sums of the blocks that are `wanted` to a partial, whose place of the thread is `to`:
+// [block][sum / 4][thread][4].
+template <int kThreads, int kBlocks, int kSums>
+TS_DEVICE void leave_partial(float* to, u32 wanted, const Sum (&sums)[kBlocks][kSums]) {
   static_assert(kSums % 4 == 0, "sums are moved four at a time");
-  constexpr bool kKeep = kBlocks * kSums <= kKept;  // the own sums stay in registers; larger ones are read back
-  constexpr int kPart = kThreads * kBlocks * kSums;
-  const auto part_at = [&](int part) { return args.partials + static_cast<i64>(place_of(part)) * kPart + thread * 4; };
-  float* const mine = part_at(own);
 #pragma unroll
   for (int block = 0; block < kBlocks; ++block) {
     if (wanted >> block & 1) {
-      float* const p = mine + block * kThreads * kSums;
+      float* const p = to + block * kThreads * kSums;
 #pragma unroll
       for (int i = 0; i < kSums; i += 4) store_sums(p + i * kThreads, &sums[block][i]);
     }
   }
+}
+
+// True when this team of kThreads threads was the last of the `count` that share a unit (a tile, or a warpgroup's rows
+// of one); `sums` then hold the whole. This team's partial is number `own`; place_of(number) says which place in
+// args.partials a partial has, and `counter` counts the partials that are there. Bit i of `wanted` says whether the
+// warp has rows in block i; nothing is read or written for other blocks. `sync` is a barrier of the team; `flag` 4
+// bytes of shared memory for it.
+template <int kThreads, int kKept = 64, int kBlocks, int kSums, class Args, class PlaceOf, class Sync>
+TS_DEVICE bool join_partials(const Args& args, u32* counter, int count, int own, PlaceOf place_of, int thread,
+                          u32 wanted, u32 flag, Sync sync, Sum (&sums)[kBlocks][kSums]) {
+  constexpr bool kKeep = kBlocks * kSums <= kKept;  // the own sums stay in registers; larger ones are read back
+  constexpr int kPart = kThreads * kBlocks * kSums;
+  const auto part_at = [&](int part) { return args.partials + static_cast<i64>(place_of(part)) * kPart + thread * 4; };
+  leave_partial<kThreads>(part_at(own), wanted, sums);
   if (!came_last(counter, count, thread, flag, sync)) return false;
 #pragma unroll
   for (int block = 0; block < kBlocks; ++block) {

@@ -75,9 +75,10 @@ void put_least_work_first(const CudaSpec& spec, const GemmProblem& problem, std:
 /// clusters too, take kFar as long as operands in the L2 cache let them, and neither hides the other whole; those of
 /// blocks with equal shares, which read different pixels at a time, kScattered of GEMM's prediction. Of twenty 1x1
 /// layers the former took 0.9 to 1.6 of it, the latter 0.9 to 1.8 (H200). Clusters that share k took 1.2 to 2.5 of it
-/// (H100).
+/// (H100). Tiles of no whole 64 channels begin within lines of the cache (64 x 96 and 64 x 112 of 1024-768 on 7x7 took
+/// 1.4 of it, 64 x 128 1.0, H100). The block that adds parts makes split products kJoined as long.
 void predict_from_memory(const CudaSpec& spec, const GemmProblem& problem, std::vector<Candidate>& candidates) {
-  constexpr double kFar = 1.55, kScattered = 1.75;
+  constexpr double kFar = 1.55, kScattered = 1.75, kWithinLines = 1.4, kJoined = 1.12;
   constexpr double kCrowd = 0.7;  // of the SMs: fewer have memory enough each
   const CudaGemmShape shape = cuda_gemm_shape(problem);
   const double memory = static_cast<double>((shape.m + shape.n) * shape.k * shape.batch) * bits_of(problem.type_a) / 8 /
@@ -91,6 +92,9 @@ void predict_from_memory(const CudaSpec& spec, const GemmProblem& problem, std::
           1e-6 * spec.reference.launch_us + std::hypot(kFar * tiles_seconds(spec, shape, config), memory);
     else if (config.algorithm.stream_k)
       candidate.predicted_seconds *= kScattered;
+    else if (config.algorithm.tile[0] % 64 != 0 || config.algorithm.tile[1] % 64 != 0)
+      candidate.predicted_seconds *= kWithinLines;
+    if (config.algorithm.split_k) candidate.predicted_seconds *= kJoined;
   }
 }
 

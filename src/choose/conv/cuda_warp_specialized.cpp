@@ -117,8 +117,52 @@ double weight_seconds(const KernelConfig& config, const CudaGemmTile& row, const
          parts * static_cast<double>(cuda_conv_resources(config).part_bytes) / spec.gemm.join_bytes_per_second;
 }
 
+/// Backward weight whose sums are split: as many parts of each tile as the chip runs at a time, of a few steps each.
+CudaGemmWork split_weight_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
+  constexpr std::int64_t kFewestSteps = 4;
+  const KernelConfig gemm = gemm_of_window(config);
+  const CudaGemmShape shape = cuda_window_shape(p);
+  const std::int64_t cluster = std::int64_t{config.algorithm.cluster[0]} * config.algorithm.cluster[1];
+  const std::int64_t tiles = cuda_gemm_tiles(gemm, shape), clusters = tiles / cluster;
+  const std::int64_t at_a_time =
+      cluster == 1 ? cuda_gemm_places(gemm, spec)
+                   : cuda_gemm_clusters(static_cast<int>(cluster), cuda_gemm_resources(gemm).blocks_per_sm, spec);
+  const std::int64_t most = std::max<std::int64_t>(shape.k / step_channels(p) / kFewestSteps, 1);
+  CudaGemmWork work;
+  work.splits = static_cast<int>(std::clamp<std::int64_t>(at_a_time / clusters, 1, most));
+  work.items = work.places = tiles * work.splits;
+  work.blocks = std::min(clusters * work.splits, at_a_time) * cluster;
+  return work;
+}
+
+/// Pixels come from memory once, and from the L2 cache once for each cluster that meets them; what takes longer hides
+/// the rest in part. Then parts are left and added. Within 8% in the mean of 140 kernels on 30 layers, on an H100 with
+/// its own bandwidth (docs/log/2026-11-cuda-conv.md).
+double split_weight_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
+                            const ConvProblem& p) {
+  constexpr double kFromCache = 1.2e13, kLeftAndAdded = 1.33e12, kJoinSeconds = 1.7e-6;
+  constexpr double kCacheHidden = 3, kStepsHidden = 6;
+  const auto together = [](double x, double y, double hidden) {
+    return std::pow(std::pow(x, hidden) + std::pow(y, hidden), 1 / hidden);
+  };
+  const Algorithm& a = config.algorithm;
+  const CudaGemmWork work = split_weight_work(config, spec, p);
+  const CudaGemmShape shape = cuda_window_shape(p);
+  const auto steps = static_cast<double>(ceil_div(shape.k / step_channels(p), std::int64_t{work.splits}));
+  const auto rounds = static_cast<double>(ceil_div(work.items, work.blocks));
+  const double compute = 1e-6 * rounds * (steps * row.step_us + row.end_us);
+  const double memory = met_bytes(p) / (spec.reference.bytes_per_second * spec.reference.reached_bandwidth);
+  const double columns = static_cast<double>(a.tile[0]) / a.cluster[1] + static_cast<double>(a.tile[1]) / a.cluster[0];
+  const double cached = static_cast<double>(work.items) * steps * columns * 128 / kFromCache;
+  const double parts = static_cast<double>(work.places * cuda_conv_resources(config).part_bytes) / kLeftAndAdded;
+  return 1e-6 * spec.reference.launch_us + together(together(memory, cached, kCacheHidden), compute, kStepsHidden) +
+         parts + kJoinSeconds;
+}
+
 double window_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
                       const ConvProblem& problem) {
+  if (config.algorithm.split_k && problem.direction == ConvDirection::backward_weight)
+    return split_weight_seconds(config, row, spec, problem);
   const CudaGemmShape shape = cuda_window_shape(problem);
   const CudaGemmWork work = cuda_window_work(config, spec, problem);
   const std::int64_t places = cuda_gemm_places(gemm_of_window(config), spec), steps = shape.k / step_channels(problem);
@@ -223,6 +267,8 @@ CudaGemmWork cuda_window_work(const KernelConfig& config, const CudaSpec& spec, 
     work.items = 0;
     for (const CudaConvPhase& phase : cuda_conv_phases(problem)) work.items += tiles_of(config, problem, phase);
     work.blocks = std::min(work.items, places);
+  } else if (config.algorithm.split_k && problem.direction == ConvDirection::backward_weight) {
+    work = split_weight_work(config, spec, problem);
   } else if (problem.direction == ConvDirection::backward_weight) {
     // As many parts as fill the chip, since many are added in two rounds; of a few steps each. Or a whole number for
     // each tile.

@@ -46,6 +46,14 @@ GemmProblem product_of(const ConvProblem& p) {
   return g;
 }
 
+/// Elements from tap to tap, which are evenly apart; the stride of an only one is not the caller's.
+std::int64_t tap_stride(const ConvProblem& p, const ConvStrides& w) {
+  std::int64_t tap = (p.c + 15) / 16 * 16;
+  for (std::size_t d = 0; d < 3; ++d)
+    if (p.filter()[d] > 1) tap = w.spatial[d];
+  return tap;
+}
+
 int number(std::int64_t value) {
   return static_cast<int>(value);
 }
@@ -121,6 +129,7 @@ Result<std::unique_ptr<ConvPlan>> CudaWindowPlan::make(const ConvProblem& p, Pla
   launch.grid.x = static_cast<unsigned>(work.blocks);
   launch.block = {static_cast<unsigned>(made->facts_.threads), 1, 1};
   launch.dynamic_shared_bytes = static_cast<unsigned>(made->facts_.shared_bytes);
+  launch.cluster = {unsigned{config.algorithm.cluster[0]} * config.algorithm.cluster[1], 1, 1};
   launch.overlaps_previous = true;
   return made;
 }
@@ -152,16 +161,12 @@ Status CudaWindowPlan::encode_image(const void* data, const ConvStrides& s, std:
 Status CudaWindowPlan::encode_filters(const void* data, const ConvStrides& s, const TensorMapFormat& format,
                                       std::uint32_t channels, std::uint32_t filters, TsCudaTensorMap& map) const {
   const ConvProblem& p = problem();
-  // Taps are evenly apart; the stride of an only one is not the caller's.
-  std::int64_t tap = (p.c + 15) / 16 * 16;
-  for (std::size_t d = 0; d < 3; ++d)
-    if (p.filter()[d] > 1) tap = s.spatial[d];
   const auto extent = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
   const auto stride = [&](std::int64_t members, std::int64_t elements) {
     return members > 1 ? extent(elements) * bytes_of(format.element) : std::uint64_t{16};
   };
   const TensorMapDimension dimensions[] = {{extent(p.c), 0, channels},
-                                           {extent(taps_of(p)), extent(tap) * bytes_of(format.element), 1},
+                                           {extent(taps_of(p)), extent(tap_stride(p, s)) * bytes_of(format.element), 1},
                                            {extent(p.k), stride(p.k, s.batch), filters},
                                            {extent(p.groups), stride(p.groups, s.group), 1}};
   return encode_tensor_map(steps_.context(), format, data, dimensions, map);
@@ -260,7 +265,11 @@ Status CudaWindowPlan::run(const ConvArguments& a, const RunOptions& options) co
         TsCudaGemmMaps maps{};
         TS_TRY(encode_weight(a, maps));
         const int blocks = number(product_.n / taps_of(p) / step_of_window(p));
-        return send(maps, TsCudaConvWeightArgs{arguments, window_of(p), blocks});
+        TsCudaConvWeightArgs of_weight{arguments, window_of(p), blocks, 0, number(p.c), tap_stride(p, a.w_strides)};
+        if (!algorithm_.split_k) return send(maps, of_weight);
+        TS_TRY(send(maps, of_weight));
+        of_weight.join = 1;
+        return send(maps, of_weight);
       }
       case ConvDirection::forward:
         break;

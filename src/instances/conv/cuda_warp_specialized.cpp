@@ -41,14 +41,17 @@ const CudaGemmRule* refusal_of_product(const CudaConvSubject& s) {
 std::vector<Algorithm> window_algorithms(const ConvSignature& s, const CudaGemmTile& row) {
   const int out_bytes = std::max(bits_of(s.type_out) / 8, 1);
   std::vector<Algorithm> out;
-  // A row of the table is for backward weight where blocks share tiles.
-  if (row.stream_k != (s.direction == ConvDirection::backward_weight)) return out;
-  if (row.splits > 1 && s.direction != ConvDirection::forward) return out;
+  // A row of the table is for backward weight where blocks share tiles, or a sum has more parts than one block adds.
+  constexpr int kMostAddedByOne = 16;
+  const bool weight = row.stream_k || row.splits > kMostAddedByOne;
+  if (weight != (s.direction == ConvDirection::backward_weight)) return out;
+  if (row.splits > 1 && s.direction == ConvDirection::backward_data) return out;
   Algorithm a{.pipeline = Pipeline::warp_specialized,
               .instruction = Instruction::wgmma,
               .tile = {static_cast<std::uint16_t>(row.tile_m), static_cast<std::uint16_t>(row.tile_n),
                        static_cast<std::uint16_t>(step_elements(s))},
               .block_per_cu = static_cast<std::int16_t>(row.blocks_per_sm),
+              .cluster = {static_cast<std::uint8_t>(row.cluster_m), static_cast<std::uint8_t>(row.cluster_n)},
               .split_k = row.splits > 1,
               .stream_k = row.stream_k,
               .ping_pong = row.ping_pong};
@@ -80,13 +83,15 @@ constexpr CudaConvRule kWindowRules[] = {
                           s.signature().spatial_dims, s.signature().depthwise);
      }},
     {"copies_are_whole",
-     "a step is 128 bytes of channels of one tap, or 64 pixels and blocks of 64 channels, copied by one block for "
-     "itself, and tiles lie as they are",
+     "a step is 128 bytes of channels of one tap, or 64 pixels and blocks of 64 channels; a block copies it for "
+     "itself, "
+     "where a sum of backward weight is split whole blocks for its cluster, and tiles lie as they are",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
-       const bool blocks =
-           s.signature().direction != ConvDirection::backward_weight || (a.tile[0] % 64 == 0 && a.tile[1] % 64 == 0);
-       return a.tile[2] == step_elements(s.signature()) && blocks && a.cluster[0] == 1 && a.cluster[1] == 1 &&
+       const bool weight = s.signature().direction == ConvDirection::backward_weight;
+       const bool alone = a.cluster[0] == 1 && a.cluster[1] == 1;
+       const bool blocks = !weight || (a.tile[0] % (64 * a.cluster[1]) == 0 && a.tile[1] % (64 * a.cluster[0]) == 0);
+       return a.tile[2] == step_elements(s.signature()) && blocks && (alone || (weight && a.split_k)) &&
               !a.transpose_c && !a.split_k_atomic;
      },
      [](const CudaConvSubject& s) {
@@ -95,15 +100,14 @@ constexpr CudaConvRule kWindowRules[] = {
                           a.cluster[1], a.transpose_c);
      }},
     {"gradients_leave_as_boxes",
-     "gradients are written 16 bytes at a time; blocks share the tiles of backward weight (stream_k), and a sum is "
-     "split "
-     "forward alone",
+     "gradients are written 16 bytes at a time; blocks share the tiles of backward weight (stream_k), or its sums are "
+     "split, as forward's may be",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
        const ConvDirection direction = s.signature().direction;
-       if (a.stream_k != (direction == ConvDirection::backward_weight)) return false;
-       return direction == ConvDirection::forward ||
-              (!a.split_k && a.vector[2] * bits_of(s.signature().type_out) == 128);
+       if (direction == ConvDirection::forward) return !a.stream_k;
+       if ((a.stream_k || a.split_k) != (direction == ConvDirection::backward_weight)) return false;
+       return a.vector[2] * bits_of(s.signature().type_out) == 128;
      },
      [](const CudaConvSubject& s) {
        return fmt::format("{}: {} elements, stream_k {}, split_k {}", name_of(s.signature().direction),

@@ -181,7 +181,7 @@ TEST(CudaConvChoice, BlocksOfAFewTilesShareTheirPixels) {
       ASSERT_TRUE(ranking);
       for (const Candidate& candidate : ranking->candidates) {
         const KernelConfig& config = candidate.recipe.main();
-        if (config.algorithm.pipeline != Pipeline::warp_specialized) continue;
+        if (config.algorithm.pipeline != Pipeline::warp_specialized || !config.algorithm.stream_k) continue;
         const CudaGemmWork work = cuda_window_work(config, hopper(), p);
         EXPECT_GE(work.blocks, std::min<std::int64_t>(work.items, hopper().reference.sms));
         EXPECT_LE(work.blocks, hopper().reference.sms);
@@ -193,6 +193,43 @@ TEST(CudaConvChoice, BlocksOfAFewTilesShareTheirPixels) {
     }
   EXPECT_GT(whole, 0);
   EXPECT_GT(shared, 0);
+}
+
+// Where the sums of backward weight are split, all parts run at a time, each has steps and a place, and clusters are
+// whole.
+TEST(CudaConvChoice, PartsOfWeightsRunAtATime) {
+  int split = 0, whole = 0;
+  for (const std::int64_t channels : {8, 64, 192, 512, 2048})
+    for (const std::int64_t size : {1, 14, 56}) {
+      const ConvProblem p{.direction = ConvDirection::backward_weight,
+                          .data_type = DataType::bf16,
+                          .type_out = DataType::bf16,
+                          .type_bias = DataType::bf16,
+                          .batch = 16,
+                          .c = channels,
+                          .k = channels,
+                          .in_h = size,
+                          .in_w = size,
+                          .filter_h = size > 1 ? 3 : 1};
+      const auto ranking = rank(hopper(), p);
+      ASSERT_TRUE(ranking);
+      for (const Candidate& candidate : ranking->candidates) {
+        const KernelConfig& config = candidate.recipe.main();
+        const Algorithm& a = config.algorithm;
+        if (config.operation() != Operation::conv || a.pipeline != Pipeline::warp_specialized || !a.split_k) continue;
+        SCOPED_TRACE(native_name(config));
+        const CudaGemmWork work = cuda_window_work(config, hopper(), p);
+        EXPECT_EQ(work.places, work.items);
+        EXPECT_EQ(work.items % (work.splits * a.cluster[0] * a.cluster[1]), 0);
+        EXPECT_EQ(work.blocks % (a.cluster[0] * a.cluster[1]), 0);
+        EXPECT_LE(work.blocks, std::min<std::int64_t>(work.items, hopper().reference.sms));
+        EXPECT_TRUE(work.splits == 1 || work.items <= work.blocks);
+        EXPECT_LE(work.splits, std::max<std::int64_t>(cuda_window_shape(p).k / 64, 1));
+        ++(work.splits > 1 ? split : whole);
+      }
+    }
+  EXPECT_GT(split, 0);
+  EXPECT_GT(whole, 0);
 }
 
 // A tile of 64 x 64 has one sum of all pixels: GEMM cuts it into 16 parts, convolution into as many as there are SMs.

@@ -128,9 +128,10 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("shared_memory_fits", gather, [](S&, A& a) { a.stages = 40; });
   expect("registers_hold_sums", gather, [](S&, A& a) { a.block_per_cu = 8; });
   expect("window_is_carried", window, [](S& s, A&) { s.depthwise = true; });
-  expect("copies_are_whole", window, [](S&, A& a) { a.cluster[0] = 2; });
+  expect("copies_are_whole", window, [](S&, A& a) { a.cluster[1] = 2; });
   const KernelConfig weight = listed_conv(Pipeline::warp_specialized, DataType::bf16, ConvDirection::backward_weight);
   expect("copies_are_whole", weight, [](S&, A& a) { a.tile[1] = 96; });
+  expect("copies_are_whole", weight, [](S&, A& a) { a.cluster[0] = 2; });  // without parts
   expect("gradients_leave_as_boxes", window, [](S& s, A&) { s.direction = ConvDirection::backward_weight; });
   expect("gradients_leave_as_boxes", weight, [](S&, A& a) { a.stream_k = false; });
   expect("gradients_leave_as_boxes", weight, [](S&, A& a) { a.vector[2] = 2; });

@@ -24,6 +24,7 @@
 #include "../../attention/hopper/ptx.cuh"
 #include "../../common/launch.cuh"
 #include "../../gemm/hopper/wgmma.cuh"
+#include "../slices.cuh"
 #include "abi.h"
 
 namespace ts::conv {
@@ -205,26 +206,12 @@ struct HaloWeight {
     }
   }
 
-  // Each thread adds the parts of four sums at a time and writes them: channels 2q and 2q + 1 of rows g and g + 8, as
-  // tensor cores have them.
-  TS_DEVICE void join() const {
-    constexpr int kQuads = kTileElements / 4;
+  // Of a thread's four sums: channels 2q and 2q + 1 of rows g and g + 8, as tensor cores have them.
+  TS_DEVICE void join(unsigned char* shared) const {
     constexpr int kBytes = bytes_of(cfg::kTypeD);
-    const i64 all = static_cast<i64>(tiles()) * kQuads;
-    for (i64 at = static_cast<i64>(blockIdx.x) * kThreads + threadIdx.x; at < all;
-         at += static_cast<i64>(gridDim.x) * kThreads) {
-      const int tile = static_cast<int>(at / kQuads), quad = static_cast<int>(at - static_cast<i64>(tile) * kQuads);
-      const float* const from = args.partials + static_cast<i64>(tile) * args.splits * kTileElements + quad * 4;
-      float total[4] = {};
-#pragma unroll 8
-      for (int part = 0; part < args.splits; ++part) {
-        float v[4];
-        asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
-                     : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
-                     : "l"(from + static_cast<i64>(part) * kTileElements));
-#pragma unroll
-        for (int e = 0; e < 4; ++e) total[e] += v[e];
-      }
+    const auto all = [](int) { return true; };
+    add_slices<kThreads>(args.partials, args.splits, tiles(), kTileElements, shared, all, [&](int tile, int quad,
+                                                                                           const float(&total)[4]) {
       const int thread = quad % 128, index = quad / 128, r = index / (kSumsOfThread / 4);
       const int j = index % (kSumsOfThread / 4);  // of 8 columns
       const int tap = r * kFilter + j / 8, of_k = tile / blocks_c();
@@ -238,7 +225,7 @@ struct HaloWeight {
         store_pair<cfg::kTypeD, true>(to, pack_pair<cfg::kTypeD>(total[2 * half], total[2 * half + 1]),
                                       k + 8 * half < args.k ? args.c - c : 0);
       }
-    }
+    });
   }
 };
 
@@ -255,7 +242,7 @@ extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, 1)
   ts::let_next_kernel_start();
   if (args.join) {
     ts::wait_for_previous_kernel();
-    kernel.join();
+    kernel.join(dynamic_shared);
     return;
   }
   if (threadIdx.x == 0) {

@@ -22,11 +22,16 @@ struct TsCudaConvWindow {
   int group_channels;        /* of the image, from one group to the next; 0 with one group */
 };
 
-/* Backward weight. For each tile's warpgroup there are 1 + TS_CONV_PART_GROUPS counters. */
+/* Backward weight. With stream-K there are 1 + TS_CONV_PART_GROUPS counters for each tile's warpgroup. */
 #define TS_CONV_PART_GROUPS 8
 struct TsCudaConvWeightArgs : TsCudaGemmArgs {
   TsCudaConvWindow window;
   int blocks; /* of 64 channels of x in a group; what the last has beyond the group is not stored */
+  /* With split k a call is two launches: without `join` parts of the sums are left in memory, with it they are added
+   * up and stored. */
+  int join;
+  int channels;         /* of x in a group */
+  long long tap_stride; /* elements of d from tap to tap */
 };
 
 /* Backward data. The launch's parameters stay within 4096 bytes. */

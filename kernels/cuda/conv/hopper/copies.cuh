@@ -35,6 +35,34 @@ TS_DEVICE void load_places(u32 destination, const void* map, u32 barrier, int ch
         : "memory");
   }
 }
+// The pixels and their bytes' completion arrive at the same place in every block of `mask`.
+TS_DEVICE void load_places_multicast(u32 destination, const void* map, u32 barrier, int channel, const int (&at)[4],
+                                     const int (&offset)[3], u32 mask) {
+  if constexpr (kSpatial == 1) {
+    asm volatile(
+        "{ .reg .b16 w, m; cvt.u16.u32 w, %6; cvt.u16.u32 m, %7;\n"
+        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+        "[%1, {%3, %4, %5}], [%2], {w}, m; }" ::"r"(destination),
+        "l"(map), "r"(barrier), "r"(channel), "r"(at[3]), "r"(at[0]), "r"(offset[2]), "r"(mask)
+        : "memory");
+  } else if constexpr (kSpatial == 2) {
+    asm volatile(
+        "{ .reg .b16 w, h, m; cvt.u16.u32 w, %7; cvt.u16.u32 h, %8; cvt.u16.u32 m, %9;\n"
+        "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+        "[%1, {%3, %4, %5, %6}], [%2], {w, h}, m; }" ::"r"(destination),
+        "l"(map), "r"(barrier), "r"(channel), "r"(at[3]), "r"(at[2]), "r"(at[0]), "r"(offset[2]), "r"(offset[1]),
+        "r"(mask)
+        : "memory");
+  } else {
+    asm volatile(
+        "{ .reg .b16 w, h, d, m; cvt.u16.u32 w, %8; cvt.u16.u32 h, %9; cvt.u16.u32 d, %10; cvt.u16.u32 m, %11;\n"
+        "cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+        "[%1, {%3, %4, %5, %6, %7}], [%2], {w, h, d}, m; }" ::"r"(destination),
+        "l"(map), "r"(barrier), "r"(channel), "r"(at[3]), "r"(at[2]), "r"(at[1]), "r"(at[0]), "r"(offset[2]),
+        "r"(offset[1]), "r"(offset[0]), "r"(mask)
+        : "memory");
+  }
+}
 // Writes consecutive pixels of a map without windows.
 TS_DEVICE void store_pixels(const void* map, u32 source, int channel, const int (&at)[4]) {
   if constexpr (kSpatial == 1) {

@@ -9,7 +9,7 @@ namespace ts::conv {
 
 using namespace ts::gemm;
 
-static_assert(kElementBytes == 2 && kMnMajorA && kMnMajorB && kCluster == 1, "16-bit tensors, without clusters");
+static_assert(kElementBytes == 2 && kMnMajorA && kMnMajorB, "16-bit tensors");
 static_assert(cfg::kTileM % kTileK == 0 && cfg::kTileN % kTileK == 0, "columns are copied as blocks");
 
 struct WeightProducer : Producer {
@@ -31,18 +31,21 @@ struct WeightProducer : Producer {
   TS_DEVICE void run(const TsCudaGemmArgs& all) {
     const TsCudaConvWeightArgs& args = TapColumns::own(all);
     const TsCudaConvWindow& window = args.window;
-    const int taps = window.taps[0] * window.taps[1] * window.taps[2];
     At stride{};  // from step to step
-    digits_of(window, kTileK, stride);
+    const int apart = cfg::kSplitK ? args.splits : 1;
+    digits_of(window, apart * kTileK, stride);
+    constexpr int kOwnA = kColumnsA / cfg::kClusterN, kOwnB = kColumnsB / cfg::kClusterM;
+    const int at_m = rank % cfg::kClusterM, at_n = rank / cfg::kClusterM;
+    const int own_a = at_n * kOwnA, own_b = at_m * kOwnB;
+    const u32 mask_a = blocks_of_row(at_m), mask_b = blocks_of_column(at_n);
     TileWalk walk(args);
     Tile t;
-    for (int item = blockIdx.x; walk.find(item, 0, t); item += gridDim.x) {
-      int channel[kColumnsB], offset[kColumnsB][3];
-      const TapColumns first = TapColumns::at(args, t.column);
-      int tap = first.tap, c = first.channel, columns_b = 0;
+    for (int item = blockIdx.x / kCluster; walk.find(item, rank, t); item += gridDim.x / kCluster) {
+      int channel[kOwnB], offset[kOwnB][3];
+      const TapColumns first = TapColumns::at(args, t.column + own_b * kTileK);
+      int tap = first.tap, c = first.channel;
 #pragma unroll
-      for (int i = 0; i < kColumnsB; ++i) {
-        columns_b += tap < taps;
+      for (int i = 0; i < kOwnB; ++i) {
         channel[i] = t.batch * window.group_channels + c;
         const int rest = tap / window.taps[2];
         offset[i][2] = (tap - rest * window.taps[2]) * window.tap_step[2];
@@ -54,7 +57,8 @@ struct WeightProducer : Producer {
           ++tap;
         }
       }
-      const int columns_a = imin(ceil_div(args.m - t.row, kTileK), kColumnsA);
+      const int columns_a = imax(imin(ceil_div(args.m - t.row, kTileK), kColumnsA), 0);
+      const int columns_b = imax(imin(args.n / kBlockChannels - t.column / kBlockChannels, kColumnsB), 0);
       At place_at{};
       digits_of(window, t.step * kTileK, place_at);
       for (int s = 0; s < t.steps; ++s) {
@@ -62,17 +66,22 @@ struct WeightProducer : Producer {
         mbarrier_wait(shared.empty(place.index), place.phase ^ 1);
         mbarrier_expect(full, (columns_a + columns_b) * kColumnBytes);
 #pragma unroll
-        for (int i = 0; i < kColumnsA; ++i)
-          if (i < columns_a)
-            load_box(shared.tile_a(place.index) + i * kColumnBytes, &maps.a, full, t.row + kTileK * i,
-                     (t.step + s) * kTileK, t.batch);
+        for (int i = 0; i < kOwnA; ++i)
+          if (own_a + i < columns_a)
+            load(shared.tile_a(place.index) + (own_a + i) * kColumnBytes, &maps.a, full, t.row + kTileK * (own_a + i),
+                 (t.step + s * apart) * kTileK, t.batch, mask_a, cfg::kClusterN > 1);
         int at[4] = {place_at[0], 0, 0, 0};
 #pragma unroll
         for (int d = 3 - kSpatial; d < 3; ++d) at[d + 1] = window.first[d] + place_at[d + 1] * window.step[d];
 #pragma unroll
-        for (int i = 0; i < kColumnsB; ++i)
-          if (i < columns_b)
-            load_places(shared.tile_b(place.index) + i * kColumnBytes, &maps.b, full, channel[i], at, offset[i]);
+        for (int i = 0; i < kOwnB; ++i)
+          if (own_b + i < columns_b) {
+            const u32 to = shared.tile_b(place.index) + (own_b + i) * kColumnBytes;
+            if constexpr (cfg::kClusterM > 1)
+              load_places_multicast(to, &maps.b, full, channel[i], at, offset[i], mask_b);
+            else
+              load_places(to, &maps.b, full, channel[i], at, offset[i]);
+          }
         place.advance();
         int carry = 0;
 #pragma unroll

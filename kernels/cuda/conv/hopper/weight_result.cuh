@@ -1,7 +1,8 @@
-// Where the columns of backward weight's tiles go: 64 of them are a block of channels of one tap.
+// Which tiles backward weight has, which steps of them a block, and where their columns go: 64 of them are a block of
+// channels of one tap.
 #pragma once
 
-#include "../../gemm/walk.cuh"
+#include "../../gemm/hopper/stream_k.cuh"
 #include "abi.h"
 #include "copies.cuh"
 
@@ -26,5 +27,28 @@ struct TapColumns {
     store_filters(&maps.d, box, to.channel, to.tap, row, batch);
   }
 };
+
+using WholeTiles = gemm::Walk<cfg::kTileM, cfg::kTileN, 64, cfg::kClusterM, cfg::kClusterN>;
+// With split k: the parts of a tile take every args.splits-th step, so that all blocks pass over the same run of pixels
+// at a time. A tile's `step` is the first.
+struct SplitTiles : WholeTiles {
+  TS_DEVICE explicit SplitTiles(const TsCudaGemmArgs& a) : WholeTiles(a) {}
+
+  TS_DEVICE bool find(int item, int rank, gemm::Tile& t) {
+    t.index = item / args.splits;
+    t.split = t.step = item - t.index * args.splits;
+    t.steps = ceil_div(all_steps - t.step, args.splits);
+    return place(rank, t);
+  }
+};
+template <bool kShared>
+struct WeightTilesOf {
+  using Type = SplitTiles;
+};
+template <>
+struct WeightTilesOf<true> {
+  using Type = gemm::SharedWalk<cfg::kTileM, cfg::kTileN, 64, cfg::kClusterM, cfg::kClusterN>;
+};
+using WeightTiles = WeightTilesOf<cfg::kStreamK>::Type;
 
 }  // namespace ts::conv

@@ -14,6 +14,10 @@
 #ifndef TS_PART_GROUPS
 #define TS_PART_GROUPS 1
 #endif
+// With split k: whether partials stay where they are, for a later launch to add.
+#ifndef TS_LEAVES_PARTIALS
+#define TS_LEAVES_PARTIALS 0
+#endif
 
 namespace ts::gemm {
 
@@ -262,6 +266,10 @@ struct Consumer : TransposedSlabs {
                                                           shared.flag(warpgroup), sync, sums);
       return join_partials<128, kKept>(args, args.counters + unit, partials.count, partials.own, place_of, thread(),
                                        wanted, shared.flag(warpgroup), sync, sums);
+    } else if constexpr (TS_LEAVES_PARTIALS) {
+      const i64 partial = static_cast<i64>(unit_of(t.index)) * args.splits + t.split;
+      leave_partial<128>(args.partials + partial * (128 * kRowBlocks * kSums) + thread() * 4, wanted, sums);
+      return false;
     } else {
       return join_partials<128, kKept>(args, unit_of(t.index), t.split, thread(), wanted, shared.flag(warpgroup), sync,
                                     sums);

@@ -22,6 +22,18 @@ struct Producer {
       load_box(destination, map, barrier, c0, c1, c2);
   }
 
+  // Blocks of the cluster with the same rows, with the same columns.
+  static TS_DEVICE u32 blocks_of_row(int at_m) {
+    u32 mask = 0;
+    for (int i = 0; i < cfg::kClusterN; ++i) mask |= 1u << (at_m + cfg::kClusterM * i);
+    return mask;
+  }
+  static TS_DEVICE u32 blocks_of_column(int at_n) {
+    u32 mask = 0;
+    for (int i = 0; i < cfg::kClusterM; ++i) mask |= 1u << (i + cfg::kClusterM * at_n);
+    return mask;
+  }
+
   // One operand of a stage. kParts blocks of the cluster share it; this block copies share number `part`.
   template <bool kMnMajor, int kTile, int kParts>
   static TS_DEVICE void load_operand(u32 destination, const void* map, u32 barrier, int first, int k, int batch,
@@ -76,9 +88,7 @@ struct Producer {
 
   TS_DEVICE void run(const TsCudaGemmArgs& args) {
     const int at_m = rank % cfg::kClusterM, at_n = rank / cfg::kClusterM % cfg::kClusterN;
-    u32 mask_a = 0, mask_b = 0;  // blocks with the same rows, with the same columns
-    for (int i = 0; i < cfg::kClusterN; ++i) mask_a |= 1u << (at_m + cfg::kClusterM * i);
-    for (int i = 0; i < cfg::kClusterM; ++i) mask_b |= 1u << (i + cfg::kClusterM * at_n);
+    const u32 mask_a = blocks_of_row(at_m), mask_b = blocks_of_column(at_n);
     TileWalk walk(args);
     Tile t;
     for (int item = blockIdx.x / kClusterBlocks; walk.find(item, rank, t); item += gridDim.x / kClusterBlocks) {

@@ -445,6 +445,63 @@ def test_numbers_of_no_page_are_not_followed(heads_q, heads_kv, dim, cache):
         assert not windowed[[0, 2]].isnan().any()
 
 
+@pytest.mark.parametrize("heads_q, heads_kv, dim, cache, options", [
+    (8, 2, 128, torch.bfloat16, {}), (4, 4, 64, torch.float16, {"softcap": 20.0}), (8, 1, 256, torch.bfloat16, {}),
+    (8, 2, 128, torch.bfloat16, {"window": (300, 0)}), (6, 2, 72, torch.bfloat16, {"mask": "top_left"}),
+])  # fmt: skip
+def test_prefill_on_pages(heads_q, heads_kv, dim, cache, options):
+    """Many queries beside few and none, on pages of any size: one set of bits, which are those of float64 with roundings."""
+    torch.manual_seed(13)
+    sequences = Sequences([900, 70, 0, 1301, 333, 1], heads_kv, dim, cache)
+    counts = [300, 70, 5, 1, 500, 200]
+    starts = torch.tensor([0, *counts], device="cuda").cumsum(0).to(torch.int32)
+    q = torch.randn(sum(counts), heads_q, dim, device="cuda").to(cache)
+    options = {"layout": "bshd", "cu_seqlens_q": starts, "max_seqlen_q": max(counts), "batch_invariant": False, **options}
+    if "mask" in options:
+        options["causal"] = False
+    o, lse = sequences.attend(q, range(6), 16, **options)
+    assert "_warpspec_" in tilesmith.last_plan().kernel
+    for page in (1, 3, 8, 48, 64, 256, 1000):
+        for mine, first in zip(sequences.attend(q, range(6), page, **options), (o, lse)):
+            assert torch.equal(mine, first), page
+    window, cap = options.get("window", (1 << 30, 0))[0], options.get("softcap", 0.0)
+    for b, (begin, end) in enumerate(zip(starts.tolist(), starts[1:].tolist())):
+        k, v = (x.double().repeat_interleave(heads_q // heads_kv, 1) for x in sequences.own[b])
+        scores = torch.einsum("qhd,khd->hqk", q[begin:end].double(), k) * dim**-0.5
+        if cap:
+            scores = cap * torch.tanh(scores / cap)
+        diagonal = torch.arange(counts[b], device="cuda")[:, None] + (0 if "mask" in options else len(k) - counts[b])
+        key = torch.arange(len(k), device="cuda")
+        scores = scores.masked_fill((key > diagonal) | (key < diagonal - window), -torch.inf)
+        wanted = torch.einsum("hqk,khd->qhd", scores.softmax(-1).nan_to_num(), v)
+        torch.testing.assert_close(o[begin:end].double(), wanted, rtol=0, atol=2e-2)
+        torch.testing.assert_close(lse[:, begin:end].double(), scores.logsumexp(-1), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("page", [16, 7])
+def test_prefill_does_not_follow_numbers_of_no_page(page):
+    """Queries that see one are NaN, their log-sum-exp too, and no others."""
+    torch.manual_seed(14)
+    pages, rows = 60, 400
+    pool = torch.randn(2, pages, page, 2, 128, device="cuda").bfloat16()
+    table = torch.arange(pages, device="cuda", dtype=torch.int32).reshape(2, 30)
+    lengths = torch.tensor([30 * page - 3, 30 * page], device="cuda", dtype=torch.int32)
+    q = torch.randn(2, 8, rows, 128, device="cuda").bfloat16()
+    attend = lambda: tilesmith.attention(q, *pool, block_table=table, seqlens_k=lengths, causal=True, return_lse=True)
+    whole = attend()
+    assert "_warpspec_" in tilesmith.last_plan().kernel
+    for number in (-1, pages, 2**31 - 1, -(2**31)):
+        for at in (0, 17, 29):
+            table[1, at] = number
+            lost = attend()
+            table[1, at] = 30 + at
+            seen = torch.arange(rows, device="cuda") + 30 * page - rows >= at * page
+            for mine, all_of in zip(lost, whole):
+                assert mine[1][:, seen].isnan().all()
+                assert torch.equal(mine[1][:, ~seen], all_of[1][:, ~seen])
+                assert torch.equal(mine[0], all_of[0])
+
+
 def test_one_graph_serves_all_lengths():
     """Lengths and tables are read on the device when the graph is replayed: short ones, none, long ones, mixed."""
     torch.manual_seed(5)

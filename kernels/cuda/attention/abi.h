@@ -8,6 +8,7 @@
 #pragma once
 
 #include "../../contract/attention.h"
+#include "../../contract/paged_keys.h"
 #include "../../contract/scale.h"
 #include "../common/tensor_map.h"
 
@@ -21,6 +22,15 @@ struct TsCudaAttentionArgs : TsAttentionCall {
   int work_items, row_tiles, section_heads, sections;
   // fp8 kernels only; k and v by the head of keys and values.
   TsScale q_scale, k_scale, v_scale;
+  // Kernels for pages only.
+  TsPagedKeys paged;
+  int num_pages;  // of the cache: numbers of others are not followed
+  // key / page_size is (mulhi(key, page_multiplier) + key) >> page_shift for keys below 2^31.
+  unsigned int page_multiplier;
+  int page_shift;
+  // Rows of a box of the maps of keys and values, a power of two or a whole tile's; 0: the copy engine does not take them,
+  // and they are copied row by row.
+  int map_rows;
 };
 
 // The tensor maps of a Hopper kernel, by value as a __grid_constant__ parameter.

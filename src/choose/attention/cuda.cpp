@@ -42,8 +42,10 @@ bool can_copy_bias(const KernelConfig& config, const CudaAttentionShape& shape) 
   return config.algorithm.bias_stages == 0 || shape.bias_can_be_copied;
 }
 
-bool has_few_queries(const KernelConfig& config, const CudaAttentionShape& shape) {
-  return !is_decode(config.algorithm.pipeline) || config.attention().latent || suits_decode(shape);
+/// Few rows in pages are decode's alone: the others do not cut keys, and of how many a sequence has nothing is known.
+bool suits_rows(const KernelConfig& config, const CudaAttentionShape& shape) {
+  if (!is_decode(config.algorithm.pipeline)) return !shape.paged || !has_few_rows(shape) || config.attention().dropout;
+  return config.attention().latent || suits_decode(shape);
 }
 
 constexpr std::string_view kReadsVectorized =
@@ -58,7 +60,7 @@ bool reads_pages(const KernelConfig& config, const CudaAttentionShape& shape) {
 }
 
 bool suits(const KernelConfig& config, const CudaAttentionShape& shape) {
-  return can_copy_bias(config, shape) && has_few_queries(config, shape) && reads_pages(config, shape);
+  return can_copy_bias(config, shape) && suits_rows(config, shape) && reads_pages(config, shape);
 }
 
 bool is_tested(const CudaSpec& spec, Pipeline which) {
@@ -145,8 +147,10 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
       Ranked& twin = ranked[first + 1];
       const KernelConfig& packed = twin.candidate.recipe.main();
       const CudaAttentionPipeline* pipeline = spec.attention_pipeline(packed.algorithm.pipeline);
+      // Beside packed queries in pages a sequence may have but one, whose keys are to be read once for all heads.
+      const bool may_decode = signature.paged_kv && signature.mode == SequenceMode::group;
       if (packed.algorithm.pack_gqa > 1 && pipeline != nullptr &&
-          cuda_row_blocks(packed, shape) <= pipeline->pack_gqa_share * cuda_row_blocks(unpacked, shape))
+          (may_decode || cuda_row_blocks(packed, shape) <= pipeline->pack_gqa_share * cuda_row_blocks(unpacked, shape)))
         twin.place = -1;
     }
   }
@@ -166,7 +170,7 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
     const double seconds = one.candidate.predicted_seconds;
     if (!is_fitted) return std::tuple(one.place, seconds, 0);
     const bool is_choice = one.place == least && least < 1;
-    const bool is_favoured = is_choice && !suits_decode(shape) && fills_chip(one.candidate.recipe.main(), spec, shape);
+    const bool is_favoured = is_choice && !has_few_rows(shape) && fills_chip(one.candidate.recipe.main(), spec, shape);
     return std::tuple(one.place > 1 ? 1 : 0, is_favoured ? spec.attention_model->first_choice_share * seconds : seconds,
                       is_choice ? 0 : 1);
   });
@@ -240,20 +244,21 @@ Result<std::vector<Refusal>> refusals(const CudaSpec& spec, const AttentionProbl
   const AttentionSignature signature = gpu_signature_of(problem);
   const CudaAttentionShape shape = cuda_attention_shape(problem);
   RefusalList list(candidates_for(spec, signature, problem));
-  walk_cuda_attention(spec, signature, packings_of(shape),
-                      [&](const KernelConfig& config, const CudaTile&, const auto* refused) {
-                        if (refused != nullptr)
-                          list.add(*refused, CudaAttentionSubject{config, spec});
-                        else if (!can_copy_bias(config, shape))
-                          list.add(config, "suits_shape", "the copy engine takes no rows of this bias");
-                        else if (!reads_pages(config, shape))
-                          list.add(config, "suits_shape", std::string(kReadsVectorized));
-                        else if (!has_few_queries(config, shape))
-                          list.add(config, "suits_shape",
-                                   fmt::format("{} queries of {} heads of a key head are more than a tile of decode",
-                                               shape.seqlen_q, shape.heads_q / shape.heads_kv));
-                        return true;
-                      });
+  walk_cuda_attention(
+      spec, signature, packings_of(shape), [&](const KernelConfig& config, const CudaTile&, const auto* refused) {
+        if (refused != nullptr)
+          list.add(*refused, CudaAttentionSubject{config, spec});
+        else if (!can_copy_bias(config, shape))
+          list.add(config, "suits_shape", "the copy engine takes no rows of this bias");
+        else if (!reads_pages(config, shape))
+          list.add(config, "suits_shape", std::string(kReadsVectorized));
+        else if (!suits_rows(config, shape))
+          list.add(
+              config, "suits_shape",
+              fmt::format("{} queries of {} heads of a key head are {} than a tile of decode", shape.seqlen_q,
+                          shape.heads_q / shape.heads_kv, is_decode(config.algorithm.pipeline) ? "more" : "no more"));
+        return true;
+      });
   return list.take();
 }
 

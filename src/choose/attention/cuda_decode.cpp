@@ -83,8 +83,12 @@ double efficiency_of(const CudaAttentionPipeline& pipeline, const KernelConfig& 
 
 }  // namespace
 
+bool has_few_rows(const CudaAttentionShape& shape) {
+  return shape.seqlen_q * group_of(shape) <= kMostRows;
+}
+
 bool suits_decode(const CudaAttentionShape& shape) {
-  return shape.paged || shape.narrow || shape.seqlen_q * group_of(shape) <= kMostRows;
+  return shape.paged || shape.narrow || has_few_rows(shape);
 }
 
 CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec, const CudaAttentionShape& shape) {

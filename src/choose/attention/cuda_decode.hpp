@@ -38,7 +38,10 @@ struct CudaDecodeWork {
 [[nodiscard]] CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec,
                                               const CudaAttentionShape& shape);
 
-/// Whether the template is meant for the problem: its queries of a key head fit one tile, or no other reads its keys.
+/// Whether the queries of a key head fit one tile.
+[[nodiscard]] bool has_few_rows(const CudaAttentionShape& shape);
+
+/// Whether the template is meant for the problem: it has few rows, or keys that are no tensors of the queries' type.
 [[nodiscard]] bool suits_decode(const CudaAttentionShape& shape);
 
 }  // namespace tilesmith

@@ -45,7 +45,7 @@ double predicted_seconds(const KernelConfig& config, const CudaTile& row, const 
   if (is_decode(config.algorithm.pipeline)) return cuda_decode_work(config, spec, shape).seconds;
   if (is_fitted_for(spec, s)) {
     const CudaAttentionPipeline* pipeline = spec.attention_pipeline(config.algorithm.pipeline);
-    if (pipeline != nullptr && pipeline->few_queries && suits_decode(shape))
+    if (pipeline != nullptr && pipeline->few_queries && has_few_rows(shape))
       return few_queries_seconds(config, *pipeline->few_queries, spec, shape);
     if (const CudaAttentionTerms* fitted = spec.attention_model->coefficients(config.algorithm.pipeline)) {
       const CudaAttentionTerms terms = cuda_attention_terms(config, row, spec, shape);

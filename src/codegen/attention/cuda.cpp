@@ -77,6 +77,7 @@ Result<Source> cuda_attention_source(const KernelConfig& config) {
     add_hopper(table, config.algorithm, facts);
     table.add("kFp8", input_type(signature.data_type) == DataType::fp8);
     table.add("kBlockScale", signature.qscale == QuantScale::blockscale);
+    table.add("kPaged", signature.paged_kv);
   } else if (is_decode(config.algorithm.pipeline)) {
     add_decode(table, signature, config.algorithm, facts);
   } else {
@@ -93,11 +94,14 @@ Result<Source> cuda_attention_source(const KernelConfig& config) {
   // bytes cost nothing that could be measured. The cost of more has not been measured, but without it some kernels
   // would not be built, and their problems would go to the mma_sm80 pipeline.
   constexpr std::uint32_t kHopperSpills = 256;
+  // Beside pages a producer of few registers spills where it stands; it waits for the consumers anyway.
+  constexpr std::uint32_t kHopperPagesSpills = 640;
   // float32 of 256 columns fills the registers to the last: some words are spilled, beside hundreds of products.
   constexpr std::uint32_t kFp32Spills = 512;
   // Of decode's widest tiles some words, where a kernel has many traits: those of a piece, beside hundreds of products.
   constexpr std::uint32_t kDecodeSpills = 32;
-  source.spill_limit_bytes = is_hopper                              ? kHopperSpills
+  source.spill_limit_bytes = is_hopper && signature.paged_kv        ? kHopperPagesSpills
+                             : is_hopper                            ? kHopperSpills
                              : is_decode(config.algorithm.pipeline) ? kDecodeSpills
                              : bits_of(signature.data_type) == 32   ? kFp32Spills
                                                                     : 0;

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 
 #include "base/error.hpp"
+#include "problem/attention/pages.hpp"
 #include "runtime/cuda/tensor_map.hpp"
 #include "vocabulary/data_type.hpp"
 
@@ -57,6 +59,23 @@ Status encode_key_map(const CudaContext& context, const AttentionProblem& p, con
   // Without keys there may be no tensor: the map is read once, masked as a whole, and needs readable memory.
   return encode_tensor_map(context, tensor_map_format(p.data_type), address != nullptr ? address : a.q, dimensions,
                            map);
+}
+
+std::int64_t page_box_rows(const AttentionProblem& p, const AttentionArguments& a, std::int64_t most) {
+  constexpr std::int64_t kLeast = 8;  // one repeat of the swizzle
+  if (a.pages.num_pages == 0) return 0;
+  if (p.seqlen_k <= p.page_size) return most;
+  const auto power_of_two = [](std::int64_t x) { return x & -x; };
+  const std::int64_t rows = std::min(power_of_two(p.page_size), power_of_two(most));
+  return rows < kLeast ? 0 : rows;
+}
+
+void set_pages(const AttentionProblem& p, const AttentionArguments& a, TsCudaAttentionArgs& out) {
+  if (p.page_size == 0) return;
+  out.paged = paged_keys(p, a.pages);
+  divide_by_page(p.page_size, out);
+  out.num_pages = static_cast<int>(std::min<std::int64_t>(a.pages.num_pages, std::numeric_limits<int>::max()));
+  if (a.pages.num_pages == 0) out.seqlen_k = 0;  // then lengths are cut to it, and no page is read
 }
 
 }  // namespace tilesmith

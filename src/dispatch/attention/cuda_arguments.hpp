@@ -31,6 +31,13 @@ inline constexpr std::int64_t kMapRowBytes = 128;  ///< of a box of a tensor map
                                     const AttentionStrides& strides, std::int64_t head_dim, std::int64_t box_rows,
                                     TsCudaTensorMap& map);
 
+/// Rows of a box of the maps of keys and values in pages that lies in one page wherever it begins, `most` at most; 0
+/// where the copy engine does not take them.
+[[nodiscard]] std::int64_t page_box_rows(const AttentionProblem& problem, const AttentionArguments& arguments,
+                                         std::int64_t most);
+/// Writes where pages lie, but for the rows of a box.
+void set_pages(const AttentionProblem& problem, const AttentionArguments& arguments, TsCudaAttentionArgs& out);
+
 template <std::derived_from<TsCudaAttentionArgs> Args>
 [[nodiscard]] Args cuda_attention_arguments(const AttentionProblem& p, const AttentionArguments& a) {
   auto out = gpu_attention_arguments<Args>(p, a);

@@ -4,13 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "base/error.hpp"
 #include "dispatch/attention/cuda_arguments.hpp"
 #include "dispatch/workspace.hpp"
 #include "instances/attention/gpu_signature.hpp"
-#include "problem/attention/pages.hpp"
 #include "runtime/cuda/memory.hpp"
 
 namespace tilesmith {
@@ -28,14 +26,6 @@ Status check_sizes(const AttentionProblem& p, const CudaDecodeWork& work) {
   TS_TRY(limit("pieces of all sequences", work.items * work.pieces, kLongestOfGpu));
   TS_TRY(limit("pieces", work.pieces, kCudaGridLimit));
   return limit("batch", p.batch, kCudaGridLimit);
-}
-
-/// Of a box of the copy engine in pages: one repeat of the swizzle.
-constexpr std::int64_t kLeastBoxRows = 8;
-
-/// Of a box that lies in one page wherever it begins: a power of two that divides the page, at most `most`, one itself.
-std::int64_t box_rows(std::int64_t page_size, std::int64_t most) {
-  return std::min(page_size & -page_size, most);
 }
 
 }  // namespace
@@ -124,8 +114,8 @@ int CudaDecodePlan::encode_maps(const AttentionArguments& a, TsCudaKeyMaps& maps
   const AttentionProblem& p = problem();
   const bool paged = p.page_size > 0;
   if (!facts_.key_maps || (paged ? !p.latent : p.mode == SequenceMode::group)) return 0;
-  const std::int64_t rows = paged ? box_rows(p.page_size, facts_.warp_keys) : facts_.warp_keys;
-  if (rows < kLeastBoxRows || (paged && a.pages.num_pages == 0)) return 0;
+  const std::int64_t rows = paged ? page_box_rows(p, a, facts_.warp_keys) : facts_.warp_keys;
+  if (rows == 0) return 0;
   const auto encode = [&](const void* address, const AttentionStrides& s, std::int64_t head_dim, TsCudaTensorMap& map) {
     return encode_key_map(steps_.context(), p, a, address, s, head_dim, rows, map).has_value();
   };
@@ -152,13 +142,7 @@ Status CudaDecodePlan::run(const AttentionArguments& a, const RunOptions& option
     arguments.row_blocks = static_cast<int>(work_.row_blocks);
     arguments.part_rows = part_rows_;
     arguments.group = static_cast<int>(p.heads_q / p.heads_kv);
-    if (p.page_size > 0) {
-      arguments.paged = paged_keys(p, a.pages);
-      divide_by_page(p.page_size, arguments);
-      arguments.num_pages =
-          static_cast<int>(std::min<std::int64_t>(a.pages.num_pages, std::numeric_limits<int>::max()));
-      if (a.pages.num_pages == 0) arguments.seqlen_k = 0;  // then lengths are cut to it, and no page is read
-    }
+    set_pages(p, a, arguments);
     if (size_.bytes() > 0) {
       TS_ASSIGN(const CudaSplitMemory::Place memory, place(options));
       arguments.counters = memory.counters;

@@ -110,7 +110,24 @@ TsCudaAttentionArgs CudaAttentionPlan::kernel_arguments(const AttentionArguments
   out.row_tiles = row_tiles_;
   out.section_heads = section_heads_;
   out.sections = sections_;
+  set_pages(problem(), a, out);
   return out;
+}
+
+/// The rows of a box of keys and values; 0 in pages where the copy engine does not take them.
+Result<int> CudaAttentionPlan::encode_key_maps(const AttentionArguments& a, TsCudaTensorMaps& maps) const {
+  const AttentionProblem& p = problem();
+  const bool paged = p.page_size > 0;
+  const std::int64_t rows = paged ? page_box_rows(p, a, facts_.tile_keys) : facts_.tile_keys;
+  if (rows == 0) return 0;
+  const auto encode = [&](const void* address, const AttentionStrides& s, std::int64_t head_dim, TsCudaTensorMap& map) {
+    return encode_key_map(steps_.context(), p, a, address, s, head_dim, rows, map);
+  };
+  Status encoded = encode(a.k, a.k_strides, p.head_dim_qk, maps.k);
+  if (encoded) encoded = encode(a.v, a.v_strides, p.head_dim_v, maps.v);
+  if (encoded) return static_cast<int>(rows);
+  if (paged) return 0;
+  return std::unexpected(encoded.error());
 }
 
 Status CudaAttentionPlan::encode_maps(const AttentionArguments& a, TsCudaTensorMaps& maps) const {
@@ -129,11 +146,6 @@ Status CudaAttentionPlan::encode_maps(const AttentionArguments& a, TsCudaTensorM
                      dimension(group ? a.total_q : p.seqlen_q, a.q_strides.row, 64 / packed),
                      dimension(heads, a.q_strides.head * packed, 1), dimension(batch, a.q_strides.batch, 1)};
   TS_TRY(encode_tensor_map(steps_.context(), format, a.q, q, maps.q));
-  const auto encode = [&](const void* address, const AttentionStrides& s, std::int64_t head_dim, TsCudaTensorMap& map) {
-    return encode_key_map(steps_.context(), p, a, address, s, head_dim, facts_.tile_keys, map);
-  };
-  TS_TRY(encode(a.k, a.k_strides, p.head_dim_qk, maps.k));
-  TS_TRY(encode(a.v, a.v_strides, p.head_dim_v, maps.v));
   if (!facts_.bias_map || p.bias != BiasKind::elementwise || a.bias == nullptr || p.seqlen_k == 0) return {};
   const BiasStrides& b = a.bias_strides;
   const auto of_bias = [](std::int64_t extent, std::int64_t stride, std::int64_t box) {
@@ -158,6 +170,7 @@ Status CudaAttentionPlan::run(const AttentionArguments& a, const RunOptions& opt
     }
     TsCudaTensorMaps maps;
     TS_TRY(encode_maps(a, maps));
+    TS_ASSIGN(arguments.map_rows, encode_key_maps(a, maps));
     return send(maps, arguments);
   });
 }

@@ -27,6 +27,7 @@ class CudaAttentionPlan final : public AttentionPlan {
                     CudaTileCounters* counters);
 
   [[nodiscard]] TsCudaAttentionArgs kernel_arguments(const AttentionArguments& arguments) const;
+  [[nodiscard]] Result<int> encode_key_maps(const AttentionArguments& arguments, TsCudaTensorMaps& maps) const;
   [[nodiscard]] Status encode_maps(const AttentionArguments& arguments, TsCudaTensorMaps& maps) const;
 
   CudaSteps steps_;

@@ -193,11 +193,27 @@ TEST(CudaDecode, ManyRowsAreJoinedByALaunchOfTheirOwn) {
   EXPECT_FALSE(joins_apart(p)) << "there is one piece";
 }
 
-TEST(CudaDecode, PagesAreReadByNoOtherKernel) {
+TEST(CudaDecode, FewRowsInPagesAreReadByNoOtherKernel) {
   AttentionProblem p = decode_problem(2, 8, 2, 4096);
-  p.page_size = 16, p.seqlen_q = 1000;
+  p.page_size = 16, p.seqlen_q = 16;
   EXPECT_FALSE(decode_kernels(p).empty());
   EXPECT_EQ(decode_kernels(p).size(), rank(hopper(), p).value().candidates.size());
+  const auto refused = refusals(hopper(), p).value();
+  EXPECT_TRUE(std::ranges::any_of(refused, [](const Refusal& one) {
+    return one.config.algorithm.pipeline == Pipeline::warp_specialized && one.rule == "suits_shape";
+  }));
+}
+
+TEST(CudaDecode, ManyRowsInPagesAreTilesOfQueries) {
+  AttentionProblem p = decode_problem(4, 32, 8, 8192);
+  p.page_size = 16, p.seqlen_q = 2000;
+  EXPECT_FALSE(decode_kernels(p).empty());
+  const auto first = [&] { return rank(hopper(), p).value().candidates.front().recipe.main().algorithm.pipeline; };
+  EXPECT_EQ(first(), Pipeline::warp_specialized);
+  p.cache = KvElements::fp8;
+  EXPECT_TRUE(is_decode(first())) << "decode alone reads elements of 8 bits";
+  p.cache = KvElements::as_queries, p.vectorized_pages = true;
+  EXPECT_EQ(first(), Pipeline::decode);
 }
 
 TEST(CudaDecode, VectorizedPagesAreReadByMmaAlone) {

@@ -116,6 +116,61 @@ const Row kRows[] = {
 INSTANTIATE_TEST_SUITE_P(Signatures, CudaAttentionProperty, ::testing::ValuesIn(kRows),
                          [](const auto& drawn) { return fmt::format("{}", drawn.index); });
 
+/// Many queries, whose keys lie in pages: of any size, before a window and behind the last key NaN and in no page.
+AttentionProblem prefill(AttentionProblem p, std::uint64_t seed) {
+  p = testing::random_shape(p, seed);
+  p.batch = 1 + static_cast<std::int64_t>(seed % 3);
+  p.page_size = std::array{16, 1, 64, 8, 1000, 3, 128, 24, 7, 256}[seed % 10];
+  p.seqlen_q = std::array{65, 128, 300, 513}[seed / 2 % 4];
+  p.seqlen_k = std::array{700, 128, 1300, 0, 259, 1024, 90}[seed % 7];
+  if (p.window_left > 0) p.window_left = std::min<std::int64_t>(p.window_left * 7, INT64_MAX / 2);
+  return p;
+}
+
+class CudaPagesProperty : public CudaAttentionTest, public ::testing::WithParamInterface<Row> {};
+
+TEST_P(CudaPagesProperty, TilesOfQueriesAgreeWithTheReference) {
+  const auto& [type, qk, v, words] = GetParam();
+  const AttentionProblem wanted = testing::traits(type, qk, v, words);
+  const auto backend = open_backend(kDevice, 1).value();
+  std::vector<std::unique_ptr<testing::RandomCall>> calls;
+  std::vector<std::pair<std::size_t, KernelConfig>> trials;  // a call, and an instance to run it on
+  std::vector<KernelConfig> configs;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    calls.push_back(std::make_unique<testing::RandomCall>(prefill(wanted, seed), seed, 16));
+    const Ranking ranking = backend->find<AttentionFwd>().value()->rank(calls.back()->problem()).value();
+    std::vector<KernelConfig> tiles;
+    for (const Candidate& one : ranking.candidates)
+      if (!is_decode(one.recipe.main().algorithm.pipeline)) tiles.push_back(one.recipe.main());
+    ASSERT_FALSE(tiles.empty()) << testing::describe(calls.back()->problem());
+    // Each in its turn, and the first choice.
+    for (const std::size_t at : std::set<std::size_t>{0, (1 + seed) % tiles.size()}) {
+      trials.emplace_back(calls.size() - 1, tiles[at]);
+      configs.push_back(tiles[at]);
+    }
+  }
+  for (const Status& built : backend->build(configs, 0, {}))
+    ASSERT_TRUE(built) << built.error().text();  // side by side
+  for (const auto& [at, config] : trials) {
+    testing::RandomCall& call = *calls[at];
+    const auto plan =
+        backend->find<AttentionFwd>().value()->plan(call.problem(), {config}, "a test", BuildPolicy::never);
+    ASSERT_TRUE(plan) << plan.error().text();
+    const Status ran = call.run(**plan);
+    ASSERT_TRUE(ran) << ran.error().text() << "\n" << native_name(config) << "\n" << testing::describe(call.problem());
+    EXPECT_EQ(call.judge(), "") << native_name(config) << "\n" << testing::describe(call.problem());
+  }
+}
+
+const Row kPagedRows[] = {
+    {DataType::bf16, 128, 128, "paged group mask lse"}, {DataType::bf16, 64, 64, "paged mask sink lse"},
+    {DataType::fp16, 128, 128, "paged mask cap lse"},   {DataType::bf16, 256, 256, "paged group mask lse"},
+    {DataType::fp16, 192, 128, "paged mask alibi lse"}, {DataType::bf16, 72, 40, "paged group mask bias"},
+    {DataType::bf16, 96, 96, "paged drop lse"},         {DataType::bf16, 128, 128, "paged group lse"},
+};
+INSTANTIATE_TEST_SUITE_P(Signatures, CudaPagesProperty, ::testing::ValuesIn(kPagedRows),
+                         [](const auto& drawn) { return fmt::format("{}", drawn.index); });
+
 AttentionProblem medium() {
   return {.data_type = DataType::bf16,
           .batch = 2,

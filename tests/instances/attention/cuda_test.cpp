@@ -127,7 +127,9 @@ TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
   using S = AttentionSignature;
   using A = Algorithm;
   hopper("family_is_carried", [](K&, S& s, A&) { s.family = AttentionFamily::bwd_dot_do_o; });
-  hopper("family_is_carried", [](K&, S& s, A&) { s.paged_kv = true; });
+  portable("family_is_carried", "sm_90a", [](K&, S& s, A&) { s.paged_kv = true; });
+  hopper("pages_have_16_bits",
+         [](K&, S& s, A&) { s.data_type = DataType::fp8bf16, s.qscale = QuantScale::pertensor, s.paged_kv = true; });
   hopper("instruction_is_present", [](K&, S&, A& a) { a.instruction = Instruction::mfma; });
   hopper("instruction_is_present", [](K&, S& s, A&) { s.data_type = DataType::fp32; });
   hopper("pipeline_is_offered", [](K&, S&, A& a) { a.instruction = Instruction::mma_sync; });
@@ -173,6 +175,12 @@ TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
   portable("fields_belong_to_pipeline", "sm_80", [](K&, S&, A& a) { a.stages = 2; });
   portable("fields_belong_to_pipeline", "sm_80", [](K&, S&, A& a) { a.pack_gqa = 2; });
   portable("shared_memory_fits", "sm_89", [](K&, S& s, A& a) { s.head_dim_qk = 256, a.tile = {128, 64}; });
+  hopper("pages_have_warps", [](K&, S& s, A& a) {
+    s.paged_kv = true, s.bias = BiasKind::elementwise, a.bias_stages = 1, a.tile = {192, 64}, a.stages = 2;
+  });
+  KernelConfig prefill = hopper_config();
+  prefill.attention().paged_kv = true;
+  EXPECT_EQ(refusing_rule(prefill, "sm_90a"), "");
   KernelConfig paged = decode_config();
   paged.attention().paged_kv = true;
   EXPECT_EQ(refusing_rule(paged, "sm_90a"), "");

@@ -6,7 +6,6 @@
 // each group joins that group's first, and the last of these the groups'.
 #pragma once
 
-#include "../../../contract/paged_keys.h"
 #include "../abi.h"
 
 // Of a partial result: floats of a row beside its values. The first is the row's base in units of log2 (-infinity when
@@ -67,10 +66,4 @@ struct TsCudaDecodeArgs : TsCudaAttentionArgs {
   int join;                // TS_DECODE_..
   int join_warps;          // of a launch that joins: those that share a row's parts out
   int* piece_counts;       // of each item of a list, for a launch that joins
-  int map_rows;            // rows of a box of the maps, a power of two; 0: the copy engine does not take keys and values
-  TsPagedKeys paged;       // read by kernels for pages
-  int num_pages;           // of the cache: numbers of others are not followed
-  // key / page_size is (mulhi(key, page_multiplier) + key) >> page_shift for keys below 2^31.
-  unsigned int page_multiplier;
-  int page_shift;
 };

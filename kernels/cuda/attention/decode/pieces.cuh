@@ -4,6 +4,8 @@
 #include "abi.h"
 #include "narrow.cuh"
 
+#include "../pages.cuh"
+
 #include "../../../gpu/attention/visible.h"
 
 namespace ts {
@@ -39,10 +41,8 @@ TS_DEVICE Item item_of(const TsCudaDecodeArgs& args, int batch, int head_kv, int
     }
   }
   if constexpr (cfg::kPaged) {
-    item.length.k = imax(0, imin(item.length.k, args.paged.lengths[batch]));
-    if (args.paged.numbers != nullptr)
-      item.pages =
-          args.paged.numbers + (args.paged.offsets != nullptr ? args.paged.offsets[batch] : batch * args.paged.stride);
+    item.length.k = length_in_pages(args, batch);
+    item.pages = numbers_of_pages(args, batch);
   }
   return item;
 }
@@ -99,19 +99,8 @@ struct TensorPiece {
   static constexpr int kAllTiles = 1 << 30;
 };
 
-TS_DEVICE int page_of(const TsCudaDecodeArgs& args, int key) {
-  return static_cast<int>((__umulhi(key, args.page_multiplier) + key) >> args.page_shift);
-}
 TS_DEVICE int page_number(const Item& item, int page) {
-  return item.pages != nullptr ? __ldg(item.pages + page) : item.batch;
-}
-// A number that is no page is not followed. The first page is read in its place, and the rows that are computed from it
-// become NaN: nothing can be refused here.
-TS_DEVICE bool is_page(const TsCudaDecodeArgs& args, int number) {
-  return static_cast<u32>(number) < static_cast<u32>(args.num_pages);
-}
-TS_DEVICE int page_to_read(const TsCudaDecodeArgs& args, int number) {
-  return is_page(args, number) ? number : 0;
+  return page_number(item.pages, item.batch, page);
 }
 
 // Whether the copy engine brings the keys from `first` on: it takes no row that no query sees.

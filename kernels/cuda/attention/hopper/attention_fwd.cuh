@@ -15,6 +15,7 @@
 //   kLateWait (bool)    wait for P x V after half of the exponentials instead of before them
 //   kLateStore (bool)   store a tile's output while the next tile's second block is scored, not before it
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side (a causal mask is a right bound of 0)
+//   kPaged (bool)       keys and values lie in pages (../../../contract/paged_keys.h), of 16 bits
 //   kGroupMode, kLse, kSink, kSoftCap, kBias, kAlibi, kDropout, kNegativeScale (bool); with
 //     dropout kTileN is a multiple of 32
 //   kBiasStages         with kBias: blocks of the bias in flight for each warpgroup, through the tensor map `bias`
@@ -32,6 +33,8 @@
 // dimensions innermost first; group mode has batch = 1 and the total rows:
 //   q  {head_dim_qk, kPackGqa, seqlen_q, heads, batch}, box {64, kPackGqa, 64 / kPackGqa, 1, 1}
 //   k  {head_dim_qk, seqlen_k, heads_kv, batch}, v the same with head_dim_v, box {64, kTileN, 1, 1}
+//      of pages (kPaged) {head_dim_qk, page_size, heads_kv, pages}, box {64, map_rows, 1, 1} (abi.h), not read if map_rows
+//      is 0
 //   bias (with kBiasStages > 0 and a bias that is not null; float32 elements, the same swizzle and fill)
 //      {seqlen_k, kPackGqa, seqlen_q, heads, batch}, box {32, kPackGqa, 64 / kPackGqa, 1, 1}; in group
 //      mode, too, batch is the number of sequences and rows and keys are those of the longest one. The keys are
@@ -63,9 +66,11 @@ extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm
     ts::shrink_registers<ts::kProducerRegisters>();
     if constexpr (ts::cfg::kFp8) {
       ts::produce_fp8(args, shared, maps);
-    } else if (threadIdx.x == 0) {
+    } else if (threadIdx.x < (ts::cfg::kPaged ? 32 : 1)) {
       ts::Producer producer{shared, maps};
       producer.run(args);
+    } else if (ts::cfg::kPaged && threadIdx.x / 32 > 3 - ts::kFollowers) {
+      ts::follow_tiles(args, shared, maps);
     } else if (ts::kSharedBias && threadIdx.x % 32 == 0 && threadIdx.x / 32 <= ts::cfg::kWarpgroups) {
       ts::BiasProducer producer{shared, maps, static_cast<int>(threadIdx.x / 32) - 1};
       producer.run(args);

@@ -67,7 +67,7 @@ struct Consumer {
   float key_scale;               // those of a block that is being scored
   float next_value_scale;
   float value_scale;             // fp8: the unit of `o`, the scale of the values that were or will be added last
-  int tail;                      // group mode: rows of the oldest unread value block that belong to the sequence
+  int tail;                      // group mode, pages: rows of the oldest unread value block that belong to the sequence
 
   TS_DEVICE bool leader() const { return threadIdx.x % 128 == 0; }
 
@@ -100,7 +100,7 @@ struct Consumer {
       row_end[r] = key_end(args, tile.length, query) - column;
       row_begin[r] = key_begin(args, tile.length, query) - column;
     }
-    tail = imin(cfg::kTileN, tile.length.k - (end - 1) * cfg::kTileN);
+    tail = imin(cfg::kTileN, seen_end(tile) - (end - 1) * cfg::kTileN);
     if constexpr (cfg::kFp8) {
       query_scale = scale_at(args.q_scale, tile.head, first_query);
       if constexpr (!cfg::kBlockScale) {
@@ -357,24 +357,40 @@ struct Consumer {
     }
   }
 
-  TS_DEVICE void wait_values() {
+  // One past the last key that the sequence has; in pages, where other rows are not read, that its queries see.
+  TS_DEVICE int seen_end(const Tile& t) const {
+    return cfg::kPaged ? key_end(args, t.length, t.length.q - 1) : t.length.k;
+  }
+  // Rows of the tile's last value block before the first key that the sequence's queries see.
+  TS_DEVICE int head_rows() const {
+    if constexpr (cfg::kPaged && cfg::kMaskLeft)
+      return imin(cfg::kTileN, key_begin(args, tile.length, 0) - begin * cfg::kTileN);
+    return 0;
+  }
+  TS_DEVICE void clear_values(int first, int end) const {
+    const int chunks = (end - first) * (kColumnBytes / 16);
+    for (int c = 0; c < kColumnsV; ++c) {
+      const u32 address = shared.value(values.index) + (c * cfg::kTileN + first) * kColumnBytes;
+      for (int i = threadIdx.x % 128; i < chunks; i += 128) {
+        asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(address + 16 * i), "r"(0) : "memory");
+      }
+    }
+    fence_proxy_async();
+    sync_warpgroup();
+  }
+
+  TS_DEVICE void wait_values(int head = 0) {
     mbarrier_wait(shared.value_full(values.index), values.phase);
     // In a packed tensor the rows after a sequence's end are another sequence's. Their probabilities are zero, but 0 *
     // NaN is not.
-    if constexpr (cfg::kGroupMode && !cfg::kFp8) {
+    if constexpr ((cfg::kGroupMode || cfg::kPaged) && !cfg::kFp8) {
       if (tail < cfg::kTileN) {
-        const int first = imax(tail, 0);
-        const int chunks = (cfg::kTileN - first) * (kColumnBytes / 16);
-        for (int c = 0; c < kColumnsV; ++c) {
-          const u32 address = shared.value(values.index) + (c * cfg::kTileN + first) * kColumnBytes;
-          for (int i = threadIdx.x % 128; i < chunks; i += 128) {
-            asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(address + 16 * i), "r"(0) : "memory");
-          }
-        }
-        fence_proxy_async();
-        sync_warpgroup();
+        clear_values(imax(tail, 0), cfg::kTileN);
         tail = cfg::kTileN;
       }
+    }
+    if constexpr (cfg::kPaged && cfg::kMaskLeft) {
+      if (head > 0) clear_values(0, head);
     }
   }
 
@@ -520,7 +536,7 @@ struct Consumer {
     done_value_scale = value_scale;
     waiting = true;
     const int done_tail = tail;
-    const int done_trailing = trailing;
+    const int done_trailing = trailing, done_head = head_rows();
     pass_keys(done_trailing);
     enter(next, next_slot);
     ask_scales(end - 1);
@@ -532,7 +548,7 @@ struct Consumer {
     rescale();
     const int next_tail = tail;
     tail = done_tail;
-    wait_values();
+    wait_values(done_head);
     tail = next_tail;
     issue_values(accumulate);
     end_turn();
@@ -550,7 +566,7 @@ struct Consumer {
 
   // The tile's last values when no scores go with them. No turn: turns are counted in key blocks.
   TS_DEVICE void finish(int accumulate) {
-    wait_values();
+    wait_values(head_rows());
     rescale();
     issue_values(accumulate);
     wgmma_wait<0>();

@@ -64,6 +64,11 @@ constexpr int kScratchOffset = kTileOffset + kTileSlots * kTileInts * 4;
 constexpr int kSharedBytes = kScratchOffset + 16 + 1024;
 
 constexpr int kThreads = 128 * (cfg::kWarpgroups + 1);
+// Beside pages warps that copy a block's keys, and as many for its values; those that follow the first of them; threads
+// that report a block's copies.
+constexpr int kCopyWarps = kSharedBias ? 1 : 2;
+constexpr int kFollowers = cfg::kPaged ? 2 * kCopyWarps - 1 : 0;
+constexpr int kCopiers = cfg::kPaged ? 32 * kCopyWarps : 1;
 // Registers the block is launched with, and their redistribution: the producer keeps what addresses need, the consumers
 // share the rest. The sum may not exceed what the launch allotted, or setmaxnreg waits for ever.
 constexpr int kEntryRegisters = 65536 / (kThreads * cfg::kBlocksPerSm) / 8 * 8;
@@ -90,6 +95,8 @@ constexpr bool kBounded = cfg::kMaskRight || cfg::kMaskLeft;
 constexpr int kMostPassed =
     ceil_div(kTileM - kWarpgroupRows, cfg::kTileN) * ((cfg::kMaskRight ? 1 : 0) + (cfg::kMaskLeft ? 1 : 0));
 constexpr bool kPassBlocks = kBounded && kMostPassed <= cfg::kStages;
+static_assert(!cfg::kPaged || !cfg::kFp8, "pages have keys and values of 16 bits");
+static_assert(!cfg::kPaged || !kSharedBias || cfg::kWarpgroups < 3, "pages: a warp is left for the values");
 
 static_assert(cfg::kTileN % 16 == 0 && cfg::kTileN <= 256, "the tile's keys are a multiple of 16, at most 256");
 static_assert(kOutputColumns <= 256 && cfg::kHeadDimQk % 8 == 0 && cfg::kHeadDimV % 8 == 0,
@@ -146,9 +153,9 @@ struct Shared {
 
   TS_DEVICE void init_barriers() const {
     for (int s = 0; s < cfg::kStages; ++s) {
-      mbarrier_init(key_full(s), 1);
+      mbarrier_init(key_full(s), kCopiers);
       mbarrier_init(key_empty(s), cfg::kWarpgroups);
-      mbarrier_init(value_full(s), cfg::kFp8 ? 4 : 1);
+      mbarrier_init(value_full(s), cfg::kFp8 ? 4 : kCopiers);
       mbarrier_init(value_empty(s), cfg::kWarpgroups);
     }
     for (int w = 0; w < cfg::kWarpgroups; ++w) {
@@ -168,7 +175,7 @@ struct Shared {
     for (int s = 0; s < kTileSlots; ++s) {
       store_word(tile_again(s), 0);
       mbarrier_init(tile_full(s), 1);
-      mbarrier_init(tile_empty(s), (kSharedBias ? 5 : 4) * cfg::kWarpgroups + (cfg::kFp8 ? 4 : 0));
+      mbarrier_init(tile_empty(s), (kSharedBias ? 5 : 4) * cfg::kWarpgroups + (cfg::kFp8 ? 4 : 0) + kFollowers);
     }
     store_word(careful(), 0);
     store_word(look(), 0);

@@ -9,6 +9,8 @@
 
 #include "layout.cuh"
 
+#include "../pages.cuh"
+
 #include "../../../gpu/attention/visible.h"
 
 namespace ts {
@@ -55,10 +57,13 @@ TS_DEVICE bool find_tile(const TsCudaAttentionArgs& args, int index, Tile& t) {
   t.offset_k = 0;
   if constexpr (cfg::kGroupMode) {
     t.offset_q = args.cu_seqlens_q[t.batch];
-    t.offset_k = args.cu_seqlens_k[t.batch];
     t.length.q = args.cu_seqlens_q[t.batch + 1] - t.offset_q;
-    t.length.k = args.cu_seqlens_k[t.batch + 1] - t.offset_k;
+    if constexpr (!cfg::kPaged) {
+      t.offset_k = args.cu_seqlens_k[t.batch];
+      t.length.k = args.cu_seqlens_k[t.batch + 1] - t.offset_k;
+    }
   }
+  if constexpr (cfg::kPaged) t.length.k = length_in_pages(args, t.batch);
   if (t.row >= t.rows()) return false;
   const int last_row = imin(t.row + kTileM, t.rows()) - 1;
   const BlockRange blocks = visible_blocks(args, t.length, t.row / cfg::kPackGqa, last_row / cfg::kPackGqa);
@@ -85,6 +90,16 @@ TS_DEVICE BlockRange own_blocks(const TsCudaAttentionArgs& args, const Tile& t, 
   return r;
 }
 
+// Of the producer's threads the one that hands out tiles. Beside pages its warp goes along with it, for all lanes look
+// pages up and copy.
+TS_DEVICE bool leads() {
+  return !cfg::kPaged || threadIdx.x == 0;
+}
+// What that thread's number is.
+TS_DEVICE int leaders(int x) {
+  return cfg::kPaged ? __shfl_sync(0xffffffffu, x, 0) : x;
+}
+
 // The producer's walk over the work items. A block draws its next item shortly before it needs it: one that drew when its
 // current tile began would hold an item that another block, done sooner, could start now, and long tiles would no longer
 // come first.
@@ -104,12 +119,14 @@ struct Walk {
   static TS_DEVICE bool is_due(const Tile& t, int n) { return n == imin(t.n_begin + 1, t.n_end - 1); }
   // Asks for the item after the current one; once for each item.
   TS_DEVICE void draw(const TsCudaAttentionArgs& args) {
-    if constexpr (cfg::kDynamicScheduler) index = static_cast<int>(atomicAdd(args.tile_counters, 1u));
+    if constexpr (cfg::kDynamicScheduler) {
+      if (leads()) index = static_cast<int>(atomicAdd(args.tile_counters, 1u));
+    }
   }
-  TS_DEVICE void advance() { index += gridDim.x; }
+  TS_DEVICE void advance() { index = (cfg::kDynamicScheduler ? leaders(index) : index) + gridDim.x; }
   TS_DEVICE void finish(const TsCudaAttentionArgs& args) {
     if constexpr (cfg::kDynamicScheduler) {
-      if (atomicAdd(args.tile_counters + 1, 1u) == gridDim.x - 1) {
+      if (leads() && atomicAdd(args.tile_counters + 1, 1u) == gridDim.x - 1) {
         args.tile_counters[0] = 0;
         args.tile_counters[1] = 0;
       }
@@ -123,6 +140,10 @@ struct TileRing {
 
   // `item` is the tile's work item, with kTrusting.
   TS_DEVICE void push(const Shared& shared, const Tile& t, int item = 0) {
+    if (leads()) put(shared, t, item);
+    place.advance();
+  }
+  TS_DEVICE void put(const Shared& shared, const Tile& t, int item) const {
     mbarrier_wait(shared.tile_empty(place.index), place.phase ^ 1);
     const u32 address = shared.tile(place.index);
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(t.row), "r"(t.head), "r"(t.batch),
@@ -135,7 +156,6 @@ struct TileRing {
                  "r"(kTrusting ? load_word(shared.careful()) : 0), "r"(0), "r"(kTrusting ? item : 0)
                  : "memory");
     mbarrier_arrive(shared.tile_full(place.index));
-    place.advance();
   }
 
   // The slot of the next tile, and the tile. The slot stays the consumer's until it is released, so that what a tile is

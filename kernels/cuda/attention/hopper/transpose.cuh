@@ -83,7 +83,7 @@ TS_DEVICE void produce_fp8(const TsCudaAttentionArgs& args, const Shared& shared
   TileRing pushed, popped;
   Walk walk;
   if (leader) {
-    producer.prefetch_maps();
+    producer.prefetch_maps(args);
     walk.start();
   }
   bool late = false;  // a block's values are loaded and not yet transposed

@@ -30,6 +30,10 @@ TS_DEVICE void copy_wait_for() {
 TS_DEVICE void copy_wait() {
   copy_wait_for<0>();
 }
+// Arrives at an mbarrier when all copies of this thread so far have arrived.
+TS_DEVICE void arrive_after_copies(u32 barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
 
 // Two neighbouring words of shared memory.
 TS_DEVICE void load_pair(u32& first, u32& second, u32 address) {

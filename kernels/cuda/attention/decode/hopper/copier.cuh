@@ -8,11 +8,6 @@
 
 namespace ts {
 
-// Arrives at a barrier when all copies of this thread so far have arrived.
-TS_DEVICE void arrive_after_copies(u32 barrier) {
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
-}
-
 template <class Kernel>
 struct Copier : PieceWork<Kernel, Producers>, Columns<Producers> {
   PagesOfStep<cfg::kTileN> pages;  // kPaged

@@ -26,6 +26,12 @@ void add_hopper(ConstantsTable& table, const Algorithm& a, const CudaAttentionRe
   table.add("kLateStore", a.late_store);
 }
 
+void add_cache(ConstantsTable& table, const AttentionSignature& s) {
+  table.add("kCacheFp8", s.cache == KvElements::fp8);
+  table.add("kCacheInt8", s.cache == KvElements::int8);
+  table.add("kPageScale", s.qscale == QuantScale::kv_blockscale);
+}
+
 void add_decode(ConstantsTable& table, const AttentionSignature& s, const Algorithm& a,
                 const CudaAttentionResources& facts) {
   if (a.pipeline == Pipeline::decode_wgmma) {
@@ -41,9 +47,7 @@ void add_decode(ConstantsTable& table, const AttentionSignature& s, const Algori
   table.add("kStages", a.stages);
   table.add("kBlocksPerSm", facts.blocks_per_sm);
   table.add("kPaged", s.paged_kv);
-  table.add("kCacheFp8", s.cache == KvElements::fp8);
-  table.add("kCacheInt8", s.cache == KvElements::int8);
-  table.add("kPageScale", s.qscale == QuantScale::kv_blockscale);
+  add_cache(table, s);
 }
 
 void add_mma_sm80(ConstantsTable& table, const AttentionSignature& s, const CudaAttentionResources& facts) {
@@ -78,6 +82,7 @@ Result<Source> cuda_attention_source(const KernelConfig& config) {
     table.add("kFp8", input_type(signature.data_type) == DataType::fp8);
     table.add("kBlockScale", signature.qscale == QuantScale::blockscale);
     table.add("kPaged", signature.paged_kv);
+    add_cache(table, signature);
   } else if (is_decode(config.algorithm.pipeline)) {
     add_decode(table, signature, config.algorithm, facts);
   } else {
@@ -95,7 +100,7 @@ Result<Source> cuda_attention_source(const KernelConfig& config) {
   // would not be built, and their problems would go to the mma_sm80 pipeline.
   constexpr std::uint32_t kHopperSpills = 256;
   // Beside pages a producer of few registers spills where it stands; it waits for the consumers anyway.
-  constexpr std::uint32_t kHopperPagesSpills = 640;
+  constexpr std::uint32_t kHopperPagesSpills = 1024;
   // float32 of 256 columns fills the registers to the last: some words are spilled, beside hundreds of products.
   constexpr std::uint32_t kFp32Spills = 512;
   // Of decode's widest tiles some words, where a kernel has many traits: those of a piece, beside hundreds of products.

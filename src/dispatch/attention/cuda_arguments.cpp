@@ -49,16 +49,16 @@ Status encode_key_map(const CudaContext& context, const AttentionProblem& p, con
   const bool paged = p.page_size > 0, group = p.mode == SequenceMode::group;
   const std::int64_t rows = paged ? p.page_size : group ? a.total_k : p.seqlen_k;
   const std::int64_t batch = paged ? a.pages.num_pages : group ? 1 : p.batch;
+  const DataType type = cache_bytes(p) == 1 ? DataType::fp8 : p.data_type;
   const auto dimension = [&](std::int64_t extent, std::int64_t stride, std::int64_t box) {
-    return tensor_map_dimension(p.data_type, extent, stride, box);
+    return tensor_map_dimension(type, extent, stride, box);
   };
-  const auto columns = static_cast<std::uint32_t>(kMapRowBytes / input_bytes(p.data_type));
+  const auto columns = static_cast<std::uint32_t>(kMapRowBytes / cache_bytes(p));
   const std::array dimensions{TensorMapDimension{static_cast<std::uint64_t>(head_dim), 0, columns},
                               dimension(rows, s.row, box_rows), dimension(p.heads_kv, s.head, 1),
                               dimension(batch, s.batch, 1)};
   // Without keys there may be no tensor: the map is read once, masked as a whole, and needs readable memory.
-  return encode_tensor_map(context, tensor_map_format(p.data_type), address != nullptr ? address : a.q, dimensions,
-                           map);
+  return encode_tensor_map(context, tensor_map_format(type), address != nullptr ? address : a.q, dimensions, map);
 }
 
 std::int64_t page_box_rows(const AttentionProblem& p, const AttentionArguments& a, std::int64_t most) {

@@ -30,6 +30,7 @@ bool forward_only(const Subject& s) {
   plain.lse = plain.dropout = plain.soft_cap = plain.sink = plain.negative_scale = plain.unaligned = false;
   plain.qscale = QuantScale::none;  // asked by a rule of its own
   if (s.is_decode() || s.is_warp_specialized()) plain.paged_kv = false;
+  if (s.is_warp_specialized() && sig.paged_kv && sig.cache == KvElements::fp8) plain.cache = KvElements::as_queries;
   if (s.is_decode()) {
     plain.cache = KvElements::as_queries;
     plain.latent = false;
@@ -104,9 +105,8 @@ long shared_bytes_limit(const Subject& s, const CudaAttentionResources& facts) {
 
 constexpr Rule<Subject> kRules[] = {
     {"family_is_carried",
-     "the CUDA templates compute attention forward without rotary embedding, decode and warpspec alone on pages, "
-     "decode "
-     "alone on 8-bit caches and latent rows",
+     "the CUDA templates compute attention forward without rotary embedding, decode alone on latent rows and 8-bit "
+     "caches, decode and warpspec alone on pages, also those of e4m3",
      forward_only,
      [](const Subject& s) {
        return fmt::format("family {}, paged_kv {}, cache {}, latent {}, rope {}, qscale {}",
@@ -171,19 +171,25 @@ constexpr Rule<Subject> kRules[] = {
                           s.signature().head_dim_qk, s.signature().head_dim_v, name_of(s.signature().cache),
                           name_of(s.algorithm().pipeline));
      }},
-    {"pages_have_16_bits", "warpspec reads pages whose elements have 16 bits",
-     [](const Subject& s) { return !(s.is_warp_specialized() && s.signature().paged_kv && is_fp8(s)); },
+    {"pages_are_beside_16_bits", "warpspec reads pages beside queries of 16 bits, without scales of pages",
      [](const Subject& s) {
-       return fmt::format("paged_kv {}, {}", s.signature().paged_kv, name_of(s.signature().data_type));
-     }},
-    {"pages_have_warps",
-     "beside pages the values have a warp, which three warpgroups' warps for a copied bias leave none",
-     [](const Subject& s) {
-       return !(s.is_warp_specialized() && s.signature().paged_kv && s.algorithm().bias_stages > 0 && s.tile_m() > 128);
+       return !(s.is_warp_specialized() && s.signature().paged_kv &&
+                (is_fp8(s) || s.signature().qscale == QuantScale::kv_blockscale));
      },
      [](const Subject& s) {
-       return fmt::format("paged_kv {}, bias_stages {}, tile_m {}", s.signature().paged_kv, s.algorithm().bias_stages,
-                          s.tile_m());
+       return fmt::format("paged_kv {}, {}, qscale {}", s.signature().paged_kv, name_of(s.signature().data_type),
+                          name_of(s.signature().qscale));
+     }},
+    {"pages_have_warps",
+     "beside pages the values have a warp, which a copied bias of three warpgroups leaves none, and narrow ones have "
+     "all",
+     [](const Subject& s) {
+       if (!s.is_warp_specialized() || !s.signature().paged_kv || s.algorithm().bias_stages == 0) return true;
+       return !has_narrow_cache(s.signature()) && s.tile_m() <= 128;
+     },
+     [](const Subject& s) {
+       return fmt::format("paged_kv {}, cache {}, bias_stages {}, tile_m {}", s.signature().paged_kv,
+                          name_of(s.signature().cache), s.algorithm().bias_stages, s.tile_m());
      }},
     {"scales_belong_to_fp8",
      "fp8 tensors have scales, by tensor or by blocks of rows, 8-bit caches of pages by pages; others have none that a "

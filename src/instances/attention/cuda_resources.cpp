@@ -60,15 +60,17 @@ void persistent_facts(const AttentionSignature& s, const Algorithm& a, CudaAtten
   facts.bias_map = a.bias_stages > 0;
 
   // Operands stand in columns of 128 bytes. In fp8 values come into two raw stages, and are transposed into the ring.
-  const bool fp8 = input_type(s.data_type) == DataType::fp8;
-  const int column = fp8 ? 128 : 64, raw_stages = fp8 ? 2 : 0;
+  // Narrow keys and values in pages come into raw stages of their own, and are widened into it.
+  const bool fp8 = input_type(s.data_type) == DataType::fp8, widens = s.paged_kv && s.cache == KvElements::fp8;
+  const int column = fp8 ? 128 : 64, raw_stages = fp8 || widens ? 2 : 0;
   const int columns_qk = ceil_div(s.head_dim_qk, column), columns_v = ceil_div(s.head_dim_v, column);
   const long queries = 64L * 128 * columns_qk * warpgroups * a.q_stages;
   const long values = fp8 ? 128L * ceil_div(a.tile[1], 128) * round_up(s.head_dim_v, 16) : 128L * a.tile[1] * columns_v;
-  const long ring = (128L * a.tile[1] * columns_qk + values) * a.stages + 128L * a.tile[1] * columns_v * raw_stages;
+  const int raw_columns = widens ? ceil_div(s.head_dim_qk, 128) + ceil_div(s.head_dim_v, 128) : columns_v;
+  const long ring = (128L * a.tile[1] * columns_qk + values) * a.stages + 128L * a.tile[1] * raw_columns * raw_stages;
   const long bias = 64L * 4 * a.tile[1] * warpgroups * a.bias_stages;
   const long words = s.dropout ? 32L * a.tile[1] * facts.warps : 0;  // the dropout stream of a block
-  const int barriers = 4 * a.stages + 2 * warpgroups * (a.q_stages + a.bias_stages) + 2 * raw_stages + 8;
+  const int barriers = 4 * a.stages + 2 * warpgroups * (a.q_stages + a.bias_stages) + (widens ? 4 : 2) * raw_stages + 8;
   constexpr int kTileRing = 4 * 12 * 4, kScratch = 16, kAlignment = 1024;
   facts.shared_bytes = queries + ring + bias + words + round_up(8 * barriers, 16) + kTileRing + kScratch + kAlignment;
 
@@ -78,7 +80,7 @@ void persistent_facts(const AttentionSignature& s, const Algorithm& a, CudaAtten
   else if (warpgroups == 2)
     facts.producer_registers = blocks > 1 ? 24 : fp8 ? 72 : 40;
   else
-    facts.producer_registers = blocks > 2 ? 24 : 56;
+    facts.producer_registers = blocks > 2 ? (s.paged_kv ? 40 : 24) : 56;
   const int share =
       warpgroups == 0 ? 0 : (facts.launch_registers * (warpgroups + 1) - facts.producer_registers) / warpgroups / 8 * 8;
   facts.consumer_registers = std::min(share, 240);

@@ -163,10 +163,17 @@ TEST_P(CudaPagesProperty, TilesOfQueriesAgreeWithTheReference) {
 }
 
 const Row kPagedRows[] = {
-    {DataType::bf16, 128, 128, "paged group mask lse"}, {DataType::bf16, 64, 64, "paged mask sink lse"},
-    {DataType::fp16, 128, 128, "paged mask cap lse"},   {DataType::bf16, 256, 256, "paged group mask lse"},
-    {DataType::fp16, 192, 128, "paged mask alibi lse"}, {DataType::bf16, 72, 40, "paged group mask bias"},
-    {DataType::bf16, 96, 96, "paged drop lse"},         {DataType::bf16, 128, 128, "paged group lse"},
+    {DataType::bf16, 128, 128, "paged group mask lse"},
+    {DataType::bf16, 64, 64, "paged mask sink lse"},
+    {DataType::fp16, 128, 128, "paged mask cap lse"},
+    {DataType::bf16, 256, 256, "paged group mask lse"},
+    {DataType::fp16, 192, 128, "paged mask alibi lse"},
+    {DataType::bf16, 72, 40, "paged group mask bias"},
+    {DataType::bf16, 96, 96, "paged drop lse"},
+    {DataType::bf16, 128, 128, "paged group lse"},
+    {DataType::bf16, 128, 128, "paged group cache8 mask lse"},
+    {DataType::fp16, 64, 64, "paged cache8 mask cap sink lse"},
+    {DataType::bf16, 80, 48, "paged cache8 mask lse"},
 };
 INSTANTIATE_TEST_SUITE_P(Signatures, CudaPagesProperty, ::testing::ValuesIn(kPagedRows),
                          [](const auto& drawn) { return fmt::format("{}", drawn.index); });

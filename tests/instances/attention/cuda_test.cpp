@@ -128,7 +128,7 @@ TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
   using A = Algorithm;
   hopper("family_is_carried", [](K&, S& s, A&) { s.family = AttentionFamily::bwd_dot_do_o; });
   portable("family_is_carried", "sm_90a", [](K&, S& s, A&) { s.paged_kv = true; });
-  hopper("pages_have_16_bits",
+  hopper("pages_are_beside_16_bits",
          [](K&, S& s, A&) { s.data_type = DataType::fp8bf16, s.qscale = QuantScale::pertensor, s.paged_kv = true; });
   hopper("instruction_is_present", [](K&, S&, A& a) { a.instruction = Instruction::mfma; });
   hopper("instruction_is_present", [](K&, S& s, A&) { s.data_type = DataType::fp32; });
@@ -181,6 +181,11 @@ TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
   KernelConfig prefill = hopper_config();
   prefill.attention().paged_kv = true;
   EXPECT_EQ(refusing_rule(prefill, "sm_90a"), "");
+  prefill.attention().cache = KvElements::fp8;
+  EXPECT_EQ(refusing_rule(prefill, "sm_90a"), "");
+  prefill.attention().qscale = QuantScale::kv_blockscale;
+  EXPECT_EQ(refusing_rule(prefill, "sm_90a"), "pages_are_beside_16_bits");
+  hopper("family_is_carried", [](K&, S& s, A&) { s.paged_kv = true, s.cache = KvElements::int8; });
   KernelConfig paged = decode_config();
   paged.attention().paged_kv = true;
   EXPECT_EQ(refusing_rule(paged, "sm_90a"), "");

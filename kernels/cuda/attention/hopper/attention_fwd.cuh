@@ -15,7 +15,8 @@
 //   kLateWait (bool)    wait for P x V after half of the exponentials instead of before them
 //   kLateStore (bool)   store a tile's output while the next tile's second block is scored, not before it
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side (a causal mask is a right bound of 0)
-//   kPaged (bool)       keys and values lie in pages (../../../contract/paged_keys.h), of 16 bits
+//   kPaged (bool)       keys and values lie in pages (../../../contract/paged_keys.h)
+//   kCacheFp8 (bool)    of pages: they are e4m3, head dimensions multiples of 16; kCacheInt8, kPageScale: false
 //   kGroupMode, kLse, kSink, kSoftCap, kBias, kAlibi, kDropout, kNegativeScale (bool); with
 //     dropout kTileN is a multiple of 32
 //   kBiasStages         with kBias: blocks of the bias in flight for each warpgroup, through the tensor map `bias`
@@ -48,6 +49,7 @@ constexpr bool kFp32 = false;
 }
 
 #include "consumer.cuh"
+#include "page_widener.cuh"
 #include "transpose.cuh"
 
 // The entry's name: a generated source sets the instance's own, which profilers then show.
@@ -59,13 +61,15 @@ extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm
     TS_ENTRY(const __grid_constant__ TsCudaTensorMaps maps, const __grid_constant__ TsCudaAttentionArgs args) {
   extern __shared__ unsigned char dynamic_shared[];
   ts::Shared shared{(ts::smem_address(dynamic_shared) + 1023u) & ~1023u};
-  if (threadIdx.x == 0) shared.init_barriers();
+  if (threadIdx.x == 0) shared.init_barriers(ts::cfg::kPaged && !ts::comes_in_boxes(args) ? 32 : 1);
   __syncthreads();
   const int warpgroup = static_cast<int>(ts::uniform(threadIdx.x / 128));
   if (warpgroup == 0) {
     ts::shrink_registers<ts::kProducerRegisters>();
     if constexpr (ts::cfg::kFp8) {
       ts::produce_fp8(args, shared, maps);
+    } else if constexpr (ts::kWidens) {
+      ts::produce_widened(args, shared, maps);
     } else if (threadIdx.x < (ts::cfg::kPaged ? 32 : 1)) {
       ts::Producer producer{shared, maps};
       producer.run(args);

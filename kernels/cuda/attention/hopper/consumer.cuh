@@ -66,7 +66,7 @@ struct Consumer {
   float query_scale;             // fp8 with block scales
   float key_scale;               // those of a block that is being scored
   float next_value_scale;
-  float value_scale;             // fp8: the unit of `o`, the scale of the values that were or will be added last
+  float value_scale;             // 8 bits: the unit of `o`, the scale of the values that were or will be added last
   int tail;                      // group mode, pages: rows of the oldest unread value block that belong to the sequence
 
   TS_DEVICE bool leader() const { return threadIdx.x % 128 == 0; }
@@ -101,7 +101,7 @@ struct Consumer {
       row_begin[r] = key_begin(args, tile.length, query) - column;
     }
     tail = imin(cfg::kTileN, seen_end(tile) - (end - 1) * cfg::kTileN);
-    if constexpr (cfg::kFp8) {
+    if constexpr (cfg::kFp8 || kWidens) {
       query_scale = scale_at(args.q_scale, tile.head, first_query);
       if constexpr (!cfg::kBlockScale) {
         key_scale = scale_at(args.k_scale, key_head(), 0);
@@ -123,7 +123,9 @@ struct Consumer {
 
   // The scales of fp8 tensors. With block scales those of a block are asked for before its scores are waited for; the
   // unit of `o` is that of the values that come next, which costs a rescaling where it changes.
-  TS_DEVICE int key_head() const { return tile.head / static_cast<int>(args.heads_q / args.heads_kv); }
+  TS_DEVICE int key_head() const {
+    return cfg::kPackGqa > 1 ? tile.head : tile.head / static_cast<int>(args.heads_q / args.heads_kv);
+  }
   TS_DEVICE float scale_at(const TsScale& s, int head, int row) const {
     if (s.data == nullptr) return 1.0f;
     const i64 block = cfg::kBlockScale ? row / TS_SCALE_BLOCK : 0;
@@ -383,13 +385,13 @@ struct Consumer {
     mbarrier_wait(shared.value_full(values.index), values.phase);
     // In a packed tensor the rows after a sequence's end are another sequence's. Their probabilities are zero, but 0 *
     // NaN is not.
-    if constexpr ((cfg::kGroupMode || cfg::kPaged) && !cfg::kFp8) {
+    if constexpr ((cfg::kGroupMode || cfg::kPaged) && !cfg::kFp8 && !kWidens) {
       if (tail < cfg::kTileN) {
         clear_values(imax(tail, 0), cfg::kTileN);
         tail = cfg::kTileN;
       }
     }
-    if constexpr (cfg::kPaged && cfg::kMaskLeft) {
+    if constexpr (cfg::kPaged && cfg::kMaskLeft && !kWidens) {
       if (head > 0) clear_values(0, head);
     }
   }

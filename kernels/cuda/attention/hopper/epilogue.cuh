@@ -36,7 +36,7 @@ TS_DEVICE bool store_tile(const TsCudaAttentionArgs& args, const Tile& t, int wa
     char* const out = static_cast<char*>(args.o) +
                       2 * (batch * args.o_strides.batch + head * args.o_strides.head + position * args.o_strides.row);
     store_row<cfg::kBf16>(inside ? out : nullptr, o, r,
-                          result.scale * keep_scale(args) * (cfg::kFp8 ? value_scale : 1.0f), cfg::kHeadDimV);
+                          result.scale * keep_scale(args) * (cfg::kFp8 || kWidens ? value_scale : 1.0f), cfg::kHeadDimV);
   }
   return right;
 }

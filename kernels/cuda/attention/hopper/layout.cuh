@@ -31,11 +31,16 @@ constexpr int kStepsPv = cfg::kTileN / kDepth;
 constexpr int kOutputColumns = round_up(cfg::kHeadDimV, 16);  // N of P x V
 
 constexpr int kQueryBytes = kColumnsQk * kWarpgroupRows * kColumnBytes;  // one warpgroup's rows
-constexpr int kKeyBytes = kColumnsQk * cfg::kTileN * kColumnBytes;
+constexpr int kKeysBytes = kColumnsQk * cfg::kTileN * kColumnBytes;
 constexpr int kLoadedBytes = kColumnsV * cfg::kTileN * kColumnBytes;  // of values, as they come
 constexpr int kValueBytes =
     cfg::kFp8 ? ceil_div(cfg::kTileN, kColumn) * kOutputColumns * kColumnBytes : kLoadedBytes;
-constexpr int kRawStages = cfg::kFp8 ? 2 : 0;
+// Keys and values of 8 bits in pages come narrow, and are widened to the queries' type (page_widener.cuh).
+constexpr bool kWidens = cfg::kPaged && cfg::kCacheFp8;
+constexpr int kRawStages = cfg::kFp8 || kWidens ? 2 : 0;
+constexpr int kRawKeyBytes = kWidens ? ceil_div(cfg::kHeadDimQk, kColumnBytes) * cfg::kTileN * kColumnBytes : 0;
+constexpr int kRawValueBytes =
+    kWidens ? ceil_div(cfg::kHeadDimV, kColumnBytes) * cfg::kTileN * kColumnBytes : cfg::kFp8 ? kLoadedBytes : 0;
 
 // The bias comes through the copy engine, or is read element by element from any strides.
 constexpr bool kSharedBias = cfg::kBias && cfg::kBiasStages > 0;
@@ -48,14 +53,14 @@ constexpr int kTileSlots = 4;
 constexpr int kTileInts = 12;
 constexpr int kBiasBarrier = 4 * cfg::kStages + 2 * cfg::kWarpgroups * cfg::kQStages;
 constexpr int kRawBarrier = kBiasBarrier + 2 * cfg::kWarpgroups * kBiasStages;
-constexpr int kTileBarrier = kRawBarrier + 2 * kRawStages;
+constexpr int kTileBarrier = kRawBarrier + (kWidens ? 4 : 2) * kRawStages;
 constexpr int kBarriers = kTileBarrier + 2 * kTileSlots;
 
 constexpr int kQueryOffset = 0;
 constexpr int kKeyOffset = kQueryOffset + cfg::kWarpgroups * cfg::kQStages * kQueryBytes;
-constexpr int kValueOffset = kKeyOffset + cfg::kStages * kKeyBytes;
+constexpr int kValueOffset = kKeyOffset + cfg::kStages * kKeysBytes;
 constexpr int kRawOffset = kValueOffset + cfg::kStages * kValueBytes;
-constexpr int kBiasOffset = kRawOffset + kRawStages * kLoadedBytes;
+constexpr int kBiasOffset = kRawOffset + kRawStages * (kRawKeyBytes + kRawValueBytes);
 constexpr int kWordOffset = kBiasOffset + cfg::kWarpgroups * kBiasStages * kBiasBytes;
 constexpr int kBarrierOffset = kWordOffset + 4 * cfg::kWarpgroups * kWordBytes;
 constexpr int kTileOffset = kBarrierOffset + round_up(kBarriers * 8, 16);
@@ -64,11 +69,9 @@ constexpr int kScratchOffset = kTileOffset + kTileSlots * kTileInts * 4;
 constexpr int kSharedBytes = kScratchOffset + 16 + 1024;
 
 constexpr int kThreads = 128 * (cfg::kWarpgroups + 1);
-// Beside pages warps that copy a block's keys, and as many for its values; those that follow the first of them; threads
-// that report a block's copies.
-constexpr int kCopyWarps = kSharedBias ? 1 : 2;
-constexpr int kFollowers = cfg::kPaged ? 2 * kCopyWarps - 1 : 0;
-constexpr int kCopiers = cfg::kPaged ? 32 * kCopyWarps : 1;
+// Beside pages warps that copy blocks of keys in turn, and as many for values; those that follow the first of them.
+constexpr int kCopyWarps = kSharedBias || kWidens ? 1 : 2;
+constexpr int kFollowers = cfg::kPaged && !kWidens ? 2 * kCopyWarps - 1 : 0;
 // Registers the block is launched with, and their redistribution: the producer keeps what addresses need, the consumers
 // share the rest. The sum may not exceed what the launch allotted, or setmaxnreg waits for ever.
 constexpr int kEntryRegisters = 65536 / (kThreads * cfg::kBlocksPerSm) / 8 * 8;
@@ -77,7 +80,7 @@ constexpr bool kWideProducer = cfg::kFp8;  // one that transposes
 constexpr bool kNarrowProducer = kWideProducer && cfg::kWarpgroups == 3 && cfg::kHeadDimV > 64;
 constexpr int kProducerRegisters = cfg::kWarpgroups == 3   ? (kNarrowProducer ? 56 : kWideProducer ? 72 : 32)
                                    : cfg::kWarpgroups == 2 ? (cfg::kBlocksPerSm > 1 ? 24 : (kWideProducer ? 72 : 40))
-                                                           : (cfg::kBlocksPerSm > 2 ? 24 : 56);
+                                                           : (cfg::kBlocksPerSm > 2 ? (cfg::kPaged ? 40 : 24) : 56);
 constexpr int kConsumerBudget =
     (kEntryRegisters * (cfg::kWarpgroups + 1) - kProducerRegisters) / cfg::kWarpgroups / 8 * 8;
 constexpr int kConsumerRegisters = kConsumerBudget > 240 ? 240 : kConsumerBudget;
@@ -94,8 +97,12 @@ constexpr bool kQueryRegisters = cfg::kWarpgroups == 2 && !cfg::kFp8 && cfg::kHe
 constexpr bool kBounded = cfg::kMaskRight || cfg::kMaskLeft;
 constexpr int kMostPassed =
     ceil_div(kTileM - kWarpgroupRows, cfg::kTileN) * ((cfg::kMaskRight ? 1 : 0) + (cfg::kMaskLeft ? 1 : 0));
-constexpr bool kPassBlocks = kBounded && kMostPassed <= cfg::kStages;
-static_assert(!cfg::kPaged || !cfg::kFp8, "pages have keys and values of 16 bits");
+// Widened values come before the keys behind them, and take a place of the ring more.
+constexpr bool kPassBlocks = kBounded && kMostPassed + (kWidens ? 1 : 0) <= cfg::kStages;
+static_assert(!cfg::kPaged || !cfg::kFp8, "pages have keys and values of 16 bits, or narrower ones than the queries");
+static_assert(!cfg::kCacheFp8 || cfg::kPaged, "narrow keys lie in pages");
+static_assert(!kWidens || (!kSharedBias && cfg::kHeadDimQk % 16 == 0 && cfg::kHeadDimV % 16 == 0),
+              "narrow pages: all warps widen, and head dimensions are multiples of 16");
 static_assert(!cfg::kPaged || !kSharedBias || cfg::kWarpgroups < 3, "pages: a warp is left for the values");
 
 static_assert(cfg::kTileN % 16 == 0 && cfg::kTileN <= 256, "the tile's keys are a multiple of 16, at most 256");
@@ -121,9 +128,10 @@ struct Shared {
   TS_DEVICE u32 query(int warpgroup, u32 buffer) const {
     return base + kQueryOffset + (warpgroup * cfg::kQStages + buffer) * kQueryBytes;
   }
-  TS_DEVICE u32 key(u32 stage) const { return base + kKeyOffset + stage * kKeyBytes; }
+  TS_DEVICE u32 key(u32 stage) const { return base + kKeyOffset + stage * kKeysBytes; }
   TS_DEVICE u32 value(u32 stage) const { return base + kValueOffset + stage * kValueBytes; }
-  TS_DEVICE u32 raw(u32 stage) const { return base + kRawOffset + stage * kLoadedBytes; }
+  TS_DEVICE u32 raw(u32 stage) const { return base + kRawOffset + stage * kRawValueBytes; }
+  TS_DEVICE u32 raw_keys(u32 stage) const { return base + kRawOffset + kRawStages * kRawValueBytes + stage * kRawKeyBytes; }
   TS_DEVICE u32 bias(int warpgroup, u32 stage) const {
     return base + kBiasOffset + (warpgroup * kBiasStages + stage) * kBiasBytes;
   }
@@ -143,6 +151,8 @@ struct Shared {
   TS_DEVICE u32 bias_empty(int warpgroup, u32 stage) const { return bias_full(warpgroup, stage) + 8; }
   TS_DEVICE u32 raw_full(u32 stage) const { return barrier(kRawBarrier + 2 * stage); }
   TS_DEVICE u32 raw_empty(u32 stage) const { return raw_full(stage) + 8; }
+  TS_DEVICE u32 raw_keys_full(u32 stage) const { return raw_full(kRawStages + stage); }
+  TS_DEVICE u32 raw_keys_empty(u32 stage) const { return raw_keys_full(stage) + 8; }
   TS_DEVICE u32 tile_full(u32 slot) const { return barrier(kTileBarrier + 2 * slot); }
   TS_DEVICE u32 tile_empty(u32 slot) const { return tile_full(slot) + 8; }
   TS_DEVICE u32 tile(u32 slot) const { return base + kTileOffset + slot * kTileInts * 4; }
@@ -151,11 +161,12 @@ struct Shared {
   TS_DEVICE u32 careful() const { return base + kScratchOffset + 4; }
   TS_DEVICE u32 look() const { return base + kScratchOffset + 8; }
 
-  TS_DEVICE void init_barriers() const {
+  // A block's copies are reported by so many threads.
+  TS_DEVICE void init_barriers(int copiers) const {
     for (int s = 0; s < cfg::kStages; ++s) {
-      mbarrier_init(key_full(s), kCopiers);
+      mbarrier_init(key_full(s), kWidens ? 4 : copiers);
       mbarrier_init(key_empty(s), cfg::kWarpgroups);
-      mbarrier_init(value_full(s), cfg::kFp8 ? 4 : kCopiers);
+      mbarrier_init(value_full(s), cfg::kFp8 || kWidens ? 4 : copiers);
       mbarrier_init(value_empty(s), cfg::kWarpgroups);
     }
     for (int w = 0; w < cfg::kWarpgroups; ++w) {
@@ -168,14 +179,14 @@ struct Shared {
         mbarrier_init(bias_empty(w, b), 4);
       }
     }
-    for (int s = 0; s < kRawStages; ++s) {
-      mbarrier_init(raw_full(s), 1);
+    for (int s = 0; s < (kWidens ? 2 : 1) * kRawStages; ++s) {
+      mbarrier_init(raw_full(s), kWidens ? copiers : 1);
       mbarrier_init(raw_empty(s), 4);
     }
     for (int s = 0; s < kTileSlots; ++s) {
       store_word(tile_again(s), 0);
       mbarrier_init(tile_full(s), 1);
-      mbarrier_init(tile_empty(s), (kSharedBias ? 5 : 4) * cfg::kWarpgroups + (cfg::kFp8 ? 4 : 0) + kFollowers);
+      mbarrier_init(tile_empty(s), (kSharedBias ? 5 : 4) * cfg::kWarpgroups + (cfg::kFp8 || kWidens ? 4 : 0) + kFollowers);
     }
     store_word(careful(), 0);
     store_word(look(), 0);

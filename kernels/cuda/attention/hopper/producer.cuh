@@ -37,7 +37,7 @@ struct Producer {
   TS_DEVICE void load_keys(int key, int head, int batch) {
     const u32 full = shared.key_full(keys.index);
     mbarrier_wait(shared.key_empty(keys.index), keys.phase ^ 1);
-    mbarrier_expect(full, kKeyBytes);
+    mbarrier_expect(full, kKeysBytes);
     for (int c = 0; c < kColumnsQk; ++c) {
       tma_load_4d(shared.key(keys.index) + c * cfg::kTileN * kColumnBytes, &maps.k, full, c * kColumn, key, head,
                   batch);
@@ -96,7 +96,7 @@ struct Producer {
 #pragma unroll 1
     for (int n = t.n_end - 1; n >= t.n_begin; --n) {
       if (fresh && Walk::is_due(t, n)) walk.draw(pages.args);
-      pages.copy(n);
+      pages.pass(n);
       if (!kQueryRegisters && n == t.n_end - 1) load_queries(t);
     }
   }

@@ -19,7 +19,7 @@ namespace ts {
 // needs them goes through the ring again, as a careful one, and so do all tiles of its block of threads after it: a
 // careful tile gives a trusting one's bits where that is right, and takes longer. Blocks are walked backwards, so with
 // ALiBi and without a right bound the logits of a sequence's first rows would rise from block to block.
-constexpr bool kTrusting = cfg::kBf16 && !cfg::kFp8 && !cfg::kSoftCap && !cfg::kBias && !cfg::kDropout &&
+constexpr bool kTrusting = cfg::kBf16 && !cfg::kFp8 && !kWidens && !cfg::kSoftCap && !cfg::kBias && !cfg::kDropout &&
                            !(cfg::kAlibi && !cfg::kMaskRight) && cfg::kWarpgroups > 1;
 
 struct Tile {
@@ -92,12 +92,13 @@ TS_DEVICE BlockRange own_blocks(const TsCudaAttentionArgs& args, const Tile& t, 
 
 // Of the producer's threads the one that hands out tiles. Beside pages its warp goes along with it, for all lanes look
 // pages up and copy.
+constexpr bool kWarpLeads = cfg::kPaged && !kWidens;
 TS_DEVICE bool leads() {
-  return !cfg::kPaged || threadIdx.x == 0;
+  return !kWarpLeads || threadIdx.x == 0;
 }
 // What that thread's number is.
 TS_DEVICE int leaders(int x) {
-  return cfg::kPaged ? __shfl_sync(0xffffffffu, x, 0) : x;
+  return kWarpLeads ? __shfl_sync(0xffffffffu, x, 0) : x;
 }
 
 // The producer's walk over the work items. A block draws its next item shortly before it needs it: one that drew when its

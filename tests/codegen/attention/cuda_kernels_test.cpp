@@ -282,6 +282,16 @@ TEST_F(CudaAttentionKernels, LaunchFactsAreTheTemplates) {
       return true;
     });
   }
+  for (const auto& [qk, v] : {std::pair(64, 64), std::pair(192, 128), std::pair(256, 256)})
+    for (const KvElements cache : {KvElements::as_queries, KvElements::fp8}) {
+      AttentionSignature pages = signature_of(qk, v, DataType::bf16, MaskKind::generic);
+      pages.paged_kv = true;
+      pages.cache = cache;
+      enumerate_cuda_attention(arch("sm_90a"), pages, std::array{1}, [&](const KernelConfig& config) {
+        if (config.algorithm.pipeline == kHopper) sources.push_back(assertion_source(config));
+        return true;
+      });
+    }
   AttentionSignature latent = signature_of(576, 512, DataType::bf16, MaskKind::causal);
   latent.latent = true;
   AttentionSignature latent_fp8 = latent;

@@ -181,11 +181,12 @@ constexpr Rule<Subject> kRules[] = {
                           name_of(s.signature().qscale));
      }},
     {"pages_have_warps",
-     "beside pages the values have a warp, which a copied bias of three warpgroups leaves none, and narrow ones have "
-     "all",
+     "beside pages the values have a warp, which a copied bias of three warpgroups leaves none; narrow ones have all "
+     "warps, and registers beside two warpgroups",
      [](const Subject& s) {
-       if (!s.is_warp_specialized() || !s.signature().paged_kv || s.algorithm().bias_stages == 0) return true;
-       return !has_narrow_cache(s.signature()) && s.tile_m() <= 128;
+       if (!s.is_warp_specialized() || !s.signature().paged_kv) return true;
+       const bool few = s.tile_m() <= 128, no_bias = s.algorithm().bias_stages == 0;
+       return has_narrow_cache(s.signature()) ? few && no_bias : few || no_bias;
      },
      [](const Subject& s) {
        return fmt::format("paged_kv {}, cache {}, bias_stages {}, tile_m {}", s.signature().paged_kv,

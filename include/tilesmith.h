@@ -560,16 +560,28 @@ typedef struct tilesmith_kv_append {
   const float* rotary_cos;  /* (rotary_positions, rotary_dim / 2) */
   const float* rotary_sin;
 
-  tilesmith_scale k_scale; /* of a cache of 8 bits: what is stored is a value divided by it; block is 0 */
+  tilesmith_scale k_scale; /* of a cache of 8 bits: what is stored is a value divided by it; block is 0 by sequence */
   tilesmith_scale v_scale;
   int64_t total; /* group mode: rows of q, k and v; the CPU reads it off cu_seqlens where it is 0 */
   void* stream;  /* as in tilesmith_attention */
+
+  uint32_t traits; /* of tilesmith_trait: TILESMITH_PAGE_SCALE, TILESMITH_VECTORIZED_PAGES (row strides are not read) */
+  uint32_t reserved;
+  /* Scales that the call chooses in place of k_scale and v_scale, and writes: of row r of page p and head h at
+   * p * batch + h * head + r * row. The largest magnitude of the row over the type's largest (448, 127), neither
+   * subnormal nor infinite; 1 of a row of zeros. tilesmith_attention reads them with TILESMITH_PAGE_SCALE. */
+  float* k_row_scale;
+  float* v_row_scale;
+  tilesmith_strides k_row_scale_strides;
+  tilesmith_strides v_row_scale_strides;
 } tilesmith_kv_append;
 #define TILESMITH_KV_APPEND_INIT                                                                                     \
   {                                                                                                                  \
     sizeof(tilesmith_kv_append), {0, 0}, TILESMITH_BF16, 0, 0, 0, 1, 0, 1, 1, 128, 128, 1, 0, 0, 0, 0, 0, {0, 0, 0}, \
         {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, NULL, NULL, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, 0, NULL                                      \
+        NULL, NULL, NULL, NULL, NULL, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, 0, NULL, 0, 0, NULL, NULL, {0, 0, 0}, {      \
+      0, 0, 0                                                                                                        \
+    }                                                                                                                \
   }
 
 TILESMITH_API tilesmith_status tilesmith_append_kv(tilesmith_context* context, const tilesmith_kv_append* call);

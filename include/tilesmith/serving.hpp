@@ -57,8 +57,10 @@ struct Rotary {
 /// Its position, and that of query t, is lengths[b] + t, or positions[token]. `token` counts the rows of q, k and v:
 /// b * seqlen + t, or in group mode cu_seqlens[b] + t.
 /// A cache of 8 bits holds a value divided by its scale: the nearest e4m3 or integer, the largest or smallest where
-/// that lies beyond. On a CUDA device nobody checks the numbers in its memory: what has no row in the rotary table or
-/// no place in the cache is written nowhere; a table's rows end at its stride, and a list must reach far enough.
+/// that lies beyond. With row scales the call chooses the scale and writes it: the largest magnitude of the row over
+/// the type's largest (448, 127), neither subnormal nor infinite; 1 of a row of zeros. On a CUDA device nobody checks
+/// the numbers in its memory: what has no row in the rotary table or no place in the cache is written nowhere; a
+/// table's rows end at its stride, and a list must reach far enough.
 struct AppendKv {
   DataType data_type = DataType::bf16;  ///< of q, k and v: fp32, fp16 or bf16
   KvElements cache = KvElements::as_queries;
@@ -76,12 +78,20 @@ struct AppendKv {
   void* v_cache = nullptr;
   AttentionStrides k_strides, v_strides, q_strides, q_out_strides;
   AttentionStrides k_cache_strides, v_cache_strides;  ///< their batch leads from page to page
-  const std::int32_t* cu_seqlens = nullptr;           ///< group mode: batch + 1 offsets
-  AttentionPages pages;                               ///< lengths: may be null with slots and positions
+  /// Pages are Composable Kernel's, as AttentionPages has them: row strides are not read, and page_size and head_dim_qk
+  /// are multiples of the elements of 16 bytes.
+  bool vectorized_pages = false;
+  const std::int32_t* cu_seqlens = nullptr;  ///< group mode: batch + 1 offsets
+  AttentionPages pages;                      ///< lengths: may be null with slots and positions
   const std::int64_t* slots = nullptr;
   const std::int64_t* positions = nullptr;
   Rotary rotary;
-  AttentionScale k_scale, v_scale;  ///< of a cache of 8 bits, by tensor or head; their `block` is 0
+  bool page_scale = false;          ///< k_scale and v_scale belong to pages or their rows, as of attention
+  AttentionScale k_scale, v_scale;  ///< of a cache of 8 bits; without page_scale by tensor or head, their `block` is 0
+  /// Scales of a cache's rows, which are written: of row r of page p and head h at p * batch + h * head + r * row. In
+  /// place of a scale that is read; attention reads them with page_scale, and r as its block.
+  float *k_row_scale = nullptr, *v_row_scale = nullptr;
+  AttentionStrides k_row_scale_strides, v_row_scale_strides;
 };
 
 /// Of a call on the CPU: reads slots, positions, lengths, scales and page numbers too. Errors: invalid_argument,

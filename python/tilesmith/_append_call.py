@@ -8,13 +8,15 @@ import struct
 from typing import Any, Iterator, NamedTuple, Optional, Sequence
 
 from tilesmith._errors import InvalidArgument, WrongType
-from tilesmith._library import CPU, CUDA, KvAppend, library, raise_last_error, sized
+from tilesmith._library import CPU, CUDA, KvAppend, Strides, library, raise_last_error, sized
 from tilesmith._serving_dims import CODES, dims_of, strides_of
+from tilesmith._page_views import rows_of_vectors, scale_by_pages
 from tilesmith._views import View, check_cache, check_devices, dense_strides, one_of, shown
 
 _CACHES = {"fp8": 1, "int8": 2}  #: others are as k
 _STYLES = {"half": 0, "interleaved": 1}
-_CACHES_AS = {"nhd": "bshd", "hnd": "bhsd"}  #: the layout that has heads and rows in the same places
+_CACHES_AS = {"nhd": "bshd", "hnd": "bhsd", "vectorized": "bhsd"}  #: the layout that has heads and rows in the same places
+_PAGE_SCALE, _VECTORIZED_PAGES = 32, 256
 # In the order of the structure: all pointers but the scales' and the stream.
 _POINTERS = struct.Struct("@14P")
 _POINTERS_AT = KvAppend.q.offset
@@ -38,6 +40,8 @@ class AppendTensors(NamedTuple):
     out_q: Optional[View]
     k_scale: Optional[View]
     v_scale: Optional[View]
+    k_row_scale: Optional[View]
+    v_row_scale: Optional[View]
 
 
 class AppendCall:
@@ -49,7 +53,7 @@ class AppendCall:
         self._call = call
         self._address = ctypes.addressof(call)
         self._append = library().tilesmith_append_kv
-        self._scaled = tensors.k_scale is not None or tensors.v_scale is not None
+        self._scaled = any(each is not None for each in (tensors.k_scale, tensors.v_scale, tensors.k_row_scale, tensors.v_row_scale))
         self._on_cpu = call.device.kind == CPU
         #: that the table, or the list of pages, has room for; -1: the library knows it
         by_slots = tensors.slots is not None or call.page_size == 0
@@ -63,14 +67,14 @@ class AppendCall:
     def run(self, places: Sequence[int], turned: int, stream: int) -> None:
         """On tensors at these addresses, in the order of AppendTensors; 0 is none."""
         (k, v, k_cache, v_cache, seqlens_k, block_table, page_indices, page_indptr, slots, cu_seqlens, q, rotary_cos, rotary_sin, positions,
-         _, k_scale, v_scale) = places  # fmt: skip
+         _, k_scale, v_scale, k_row_scale, v_row_scale) = places  # fmt: skip
         call = self._call
         if self._on_cpu:
             self._check_data(cu_seqlens, seqlens_k, page_indptr)
         _POINTERS.pack_into(call, _POINTERS_AT, q, k, v, turned, k_cache, v_cache, cu_seqlens, seqlens_k, block_table or page_indices,
                             page_indptr, slots, positions, rotary_cos, rotary_sin)  # fmt: skip
         if self._scaled:
-            call.k_scale.data, call.v_scale.data = k_scale, v_scale
+            call.k_scale.data, call.v_scale.data, call.k_row_scale, call.v_row_scale = k_scale, v_scale, k_row_scale, v_row_scale
         if stream != self._stream:
             call.stream = self._stream = stream
         if status := self._append(None, self._address):
@@ -120,15 +124,20 @@ def prepare_append(tensors: AppendTensors, layout: str, kv_layout: str, rotary_s
         raise WrongType(f"k is {key.data_type}", "float32, float16 or bfloat16")
     group = tensors.cu_seqlens is not None
     dims = dims_of(layout, "k", key)
+    caches_as = _CACHES_AS[one_of("kv_layout", kv_layout, _CACHES_AS)]
+    if kv_layout == "vectorized":
+        k_cache, v_cache = rows_of_vectors("k_cache", k_cache, True), rows_of_vectors("v_cache", v_cache, False)
+        given.update(k_cache=k_cache, v_cache=v_cache)
     for name, cache in (("k_cache", k_cache), ("v_cache", v_cache)):
         check_cache(name, cache.shape, "(pages, page size, heads, dim), or with kv_layout 'hnd' (pages, heads, page size, dim)")
-    cache_dims = dims_of(_CACHES_AS[one_of("kv_layout", kv_layout, _CACHES_AS)], "k_cache", k_cache)
+    cache_dims = dims_of(caches_as, "k_cache", k_cache)
     if len(key.shape) != (3 if group else 4) or len(k_cache.shape) != 4:
         raise InvalidArgument(f"k has the shape {key.shape}, k_cache {k_cache.shape}",
                               "four dimensions; k has three with cu_seqlens, and four without")  # fmt: skip
     call = sized(KvAppend)
     call.device.kind, call.device.index = key.kind, key.index
     call.data_type, call.mode = CODES[key.data_type], int(group)
+    call.traits = _VECTORIZED_PAGES if kv_layout == "vectorized" else 0
     call.rotary_style = _STYLES[one_of("rotary_style", rotary_style, _STYLES)]
     call.heads_kv, call.head_dim_qk, call.head_dim_v = key.shape[dims.head], key.shape[-1], value.shape[-1]
     call.num_pages, call.page_size = k_cache.shape[0], k_cache.shape[cache_dims.row]
@@ -172,7 +181,7 @@ def prepare_append(tensors: AppendTensors, layout: str, kv_layout: str, rotary_s
     call.v_cache_strides = strides_of("v_cache", v_cache, cache_dims)
     _set_places(call, tensors, total)
     _set_rotary(call, tensors)
-    _set_scales(call, tensors, k_cache.data_type)
+    _set_scales(call, tensors, k_cache.data_type, kv_layout)
     return AppendCall(call, tensors, key.data_type)
 
 
@@ -215,19 +224,45 @@ def _set_rotary(call: KvAppend, tensors: AppendTensors) -> None:
     call.rotary_positions, call.rotary_dim, call.rotary_row_stride = cos.shape[0], 2 * cos.shape[1], cos.strides[0]
 
 
-def _set_scales(call: KvAppend, tensors: AppendTensors, cache_type: str) -> None:
-    for name in ("k_scale", "v_scale"):
+def _set_scales(call: KvAppend, tensors: AppendTensors, cache_type: str, kv_layout: str) -> None:
+    for name in ("k_scale", "v_scale", "k_row_scale", "v_row_scale"):
         if (view := getattr(tensors, name)) is None:
             continue
         if not call.cache:
             raise InvalidArgument(f"{name} is given, and the cache is {cache_type}", "a cache of float8_e4m3fn or int8")
-        whole = (call.batch, call.heads_kv)
-        if view.data_type != "fp32" or view.shape not in ((), (1,), whole[1:], whole):
-            raise WrongType(f"{name} has the type {view.data_type} and the shape {view.shape}", f"float32, (1,), {whole[1:]} or {whole}")
-        steps: Any = view.strides if view.shape == whole else (0, *view.strides) if view.shape == whole[1:] else (0, 0)
-        scale = getattr(call, name)
-        scale.batch, scale.head = steps
-        scale.block = 0
+        if "row" in name:
+            _set_row_scale(call, name, view, kv_layout)
+        elif view.data_type == "fp32" and len(view.shape) == 3:
+            scale = getattr(call, name)
+            scale.batch, scale.head, scale.block = scale_by_pages(name, view, kv_layout, call.num_pages, call.heads_kv, call.page_size)
+            call.traits |= _PAGE_SCALE
+        else:
+            _set_scale(call, name, view)
+    if call.traits & _PAGE_SCALE:
+        for name in ("k_scale", "v_scale"):
+            if (view := getattr(tensors, name)) is not None and len(view.shape) < 3 and view.shape not in ((), (1,)):
+                raise InvalidArgument(f"{name} has the shape {view.shape}, the other scale is one of pages",
+                                      "both by sequence and head, or both by page")  # fmt: skip
+
+
+def _set_scale(call: KvAppend, name: str, view: View) -> None:
+    whole = (call.batch, call.heads_kv)
+    if view.data_type != "fp32" or view.shape not in ((), (1,), whole[1:], whole):
+        raise WrongType(f"{name} has the type {view.data_type} and the shape {view.shape}",
+                        f"float32, (1,), {whole[1:]} or {whole}, or three dimensions beginning with the pages")  # fmt: skip
+    steps: Any = view.strides if view.shape == whole else (0, *view.strides) if view.shape == whole[1:] else (0, 0)
+    scale = getattr(call, name)
+    scale.batch, scale.head = steps
+    scale.block = 0
+
+
+def _set_row_scale(call: KvAppend, name: str, view: View, kv_layout: str) -> None:
+    """A scale of each row of the cache, which the call writes."""
+    shape = (call.num_pages, call.page_size, call.heads_kv) if kv_layout == "nhd" else (call.num_pages, call.heads_kv, call.page_size)
+    if view.data_type != "fp32" or view.shape != shape:
+        raise WrongType(f"{name} has the type {view.data_type} and the shape {view.shape}", f"float32, {shape}")
+    batch, head, row = scale_by_pages(name, view, kv_layout, call.num_pages, call.heads_kv, call.page_size)
+    setattr(call, f"{name}_strides", Strides(batch, head, row))
 
 
 def _check_integers(name: str, view: View, data_type: str, count: Optional[int]) -> None:

@@ -16,6 +16,7 @@ from tilesmith._candidates import entry
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._library import CPU, CUDA, Attention, raise_last_error, sized
 from tilesmith._options import options_now
+from tilesmith._page_views import rows_of_vectors, scale_by_pages
 from tilesmith._views import View, broadcast, check_cache, check_devices, dense_strides, flag, number, one_of, shown, span, whole
 
 _INPUT_CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "bf8": 4}
@@ -237,7 +238,7 @@ def fill(tensors: Tensors, options: Options) -> Filled:
     dims_k = _CACHE_DIMS[one_of("kv_layout", options.kv_layout, tuple(_CACHE_DIMS))] if paged else dims
     if paged and options.kv_layout == "vectorized":
         call.traits |= _VECTORIZED_PAGES
-        tensors = tensors._replace(k=_rows_of_vectors("k", tensors.k, True), v=_rows_of_vectors("v", tensors.v, False))
+        tensors = tensors._replace(k=rows_of_vectors("k", tensors.k, True), v=rows_of_vectors("v", tensors.v, False))
     _set_shape(call, tensors, dims, dims_k, options, group)
     if paged:
         _set_lengths(call, tensors, dims_k, options)
@@ -298,18 +299,6 @@ _CACHE_DIMS = {
     "nhd": Dims(4, 0, 2, 1, "(pages, page size, heads, dim)"),
     "vectorized": Dims(4, 0, 1, 2, "(pages, heads, page size, dim)"),
 }
-
-
-def _rows_of_vectors(name: str, view: View, along_dim: bool) -> View:
-    """Vectorized pages as if they were pages of rows, (pages, heads, page size, dim): the library reads no stride of a row."""
-    unit = 16 // {"fp32": 4, "fp16": 2, "bf16": 2}.get(view.data_type, 1)
-    shape, text = view.shape, f"(pages, heads, {'dim / x, page size' if along_dim else 'page size / x, dim'}, x)"
-    if len(shape) != 5 or shape[4] != unit:
-        raise InvalidArgument(f"{name} has the shape {shape}, and kv_layout is 'vectorized'", f"{text} with x = {unit}, the elements of 16 bytes")
-    if 0 not in shape and any(size > 1 and step != dense for size, step, dense in zip(shape[2:], view.strides[2:], dense_strides(shape[2:]))):
-        raise InvalidArgument(f"{name} has the strides {view.strides}", f"{text} whose last three dimensions are contiguous")
-    rows, dim = (shape[3], shape[2] * unit) if along_dim else (shape[2] * unit, shape[3])
-    return view._replace(shape=(*shape[:2], rows, dim), strides=(*view.strides[:2], 0, 1))
 
 
 def dims_of(layout: str, group: bool) -> Dims:
@@ -547,10 +536,5 @@ def _set_page_scale(call: Attention, name: str, view: View, kv_layout: str) -> N
         raise InvalidArgument(f"{name} has the shape {view.shape}, and keys do not lie in pages",
                               "(batch, heads_kv), dimensions of 1 broadcast")  # fmt: skip
     scale = getattr(call, name)
-    if kv_layout != "nhd":
-        full, text = (call.num_pages, call.heads_kv, call.page_size), "(pages, heads_kv, page size)"
-        scale.batch, scale.head, scale.block = broadcast(name, view, text, full)
-    else:
-        full, text = (call.num_pages, call.page_size, call.heads_kv), "(pages, page size, heads_kv)"
-        scale.batch, scale.block, scale.head = broadcast(name, view, text, full)
+    scale.batch, scale.head, scale.block = scale_by_pages(name, view, kv_layout, call.num_pages, call.heads_kv, call.page_size)
     call.traits |= _PAGE_SCALE

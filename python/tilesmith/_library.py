@@ -124,6 +124,8 @@ class KvAppend(ctypes.Structure):
         ("cu_seqlens", c_void_p), ("seqlens_k", c_void_p), ("page_numbers", c_void_p), ("page_offsets", c_void_p),
         ("slots", c_void_p), ("positions", c_void_p), ("rotary_cos", c_void_p), ("rotary_sin", c_void_p),
         ("k_scale", Scale), ("v_scale", Scale), ("total", c_int64), ("stream", c_void_p),
+        ("traits", c_uint32), ("reserved", c_uint32), ("k_row_scale", c_void_p), ("v_row_scale", c_void_p),
+        ("k_row_scale_strides", Strides), ("v_row_scale_strides", Strides),
     ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from tilesmith._merge_call import MergeCall, merge_names, prepare_merge
 from tilesmith._refusals import refusal
 from tilesmith._tensor_library import Traced
 from tilesmith._views import shown
-from tilesmith.typing import KvLayout, Layout
+from tilesmith.typing import Layout, PageLayout
 
 Array = TypeVar("Array")  #: torch.Tensor or numpy.ndarray
 
@@ -82,7 +82,7 @@ def append_kv(
     v_cache: Array,
     *,
     layout: Layout = "bhsd",
-    kv_layout: KvLayout = "nhd",
+    kv_layout: PageLayout = "nhd",
     seqlens_k: Optional[Array] = None,
     block_table: Optional[Array] = None,
     page_indices: Optional[Array] = None,
@@ -97,13 +97,17 @@ def append_kv(
     out_q: Optional[Array] = None,
     k_scale: Optional[Array] = None,
     v_scale: Optional[Array] = None,
+    k_row_scale: Optional[Array] = None,
+    v_row_scale: Optional[Array] = None,
 ) -> Optional[Array]:
     """Writes new keys and values into a cache, turned by their positions (RoPE), and turns the queries.
 
     k, v: (batch, heads_kv, new, dim) for layout "bhsd", (batch, new, heads_kv, dim) for "bshd"; with cu_seqlens
         (heads_kv, total, dim) and (total, heads_kv, dim). float32, float16 or bfloat16, any strides with a contiguous head dim.
     k_cache, v_cache: (pages, page_size, heads_kv, dim) for kv_layout "nhd", (pages, heads_kv, page_size, dim) for "hnd", as
-        attention reads them: of k's type, torch.float8_e4m3fn, or int8. The last two hold values divided by k_scale and v_scale.
+        attention reads them; "vectorized", as Composable Kernel has them, k (pages, heads_kv, dim / x, page_size, x) and v
+        (pages, heads_kv, page_size / x, dim, x) with x elements of 16 bytes. Of k's type, torch.float8_e4m3fn, or int8: the
+        last two hold values divided by their scales.
     seqlens_k: int32, (batch,): keys of each sequence before this call. New token t of sequence b becomes its key
         seqlens_k[b] + t, in the page that block_table or page_indices and page_indptr name (as for attention; their int32
         entries must reach that far), or with neither in row seqlens_k[b] + t of page b, a dense cache.
@@ -117,8 +121,12 @@ def append_kv(
     positions: int64, of each new token; None: seqlens_k[b] + t.
     q: queries of the same tokens, (batch, heads_q, new, dim) in the layout's order.
     out_q: where the turned queries go; may be q. None makes a new tensor.
-    k_scale, v_scale: float32 of one number, (heads_kv,) or (batch, heads_kv); None: 1. Values beyond the type's range become
-        its largest.
+    k_scale, v_scale: float32 of one number, (heads_kv,) or (batch, heads_kv), or of pages or their rows, (pages, page_size,
+        heads_kv) for "nhd" and else (pages, heads_kv, page_size), dimensions of 1 broadcast; None: 1. Values beyond the
+        type's range become its largest.
+    k_row_scale, v_row_scale: float32, those shapes whole: written. Each new row is divided by its largest magnitude over the
+        type's largest (448, 127), which goes to the row's place in them (1 of a row of zeros); attention takes them as its
+        k_scale and v_scale. In place of k_scale, v_scale.
 
     Returns the turned queries, None without q. Arithmetic is float32, rounded once. Tokens, pages and positions out of range
     are refused before anything is written on the CPU. On a GPU the call is queued on the current stream and reads nothing back:
@@ -129,7 +137,7 @@ def append_kv(
     """
     try:
         return _appended(k, v, k_cache, v_cache, layout, kv_layout, seqlens_k, block_table, page_indices, page_indptr, slots, cu_seqlens, q,
-                         rotary_cos, rotary_sin, rotary_style, positions, out_q, k_scale, v_scale)  # fmt: skip
+                         rotary_cos, rotary_sin, rotary_style, positions, out_q, k_scale, v_scale, k_row_scale, v_row_scale)  # fmt: skip
     except Error:
         raise
     except Exception as error:
@@ -138,15 +146,15 @@ def append_kv(
 
 def _appended(k: Any, v: Any, k_cache: Any, v_cache: Any, layout: Any, kv_layout: Any, seqlens_k: Any, block_table: Any, page_indices: Any,
               page_indptr: Any, slots: Any, cu_seqlens: Any, q: Any, rotary_cos: Any, rotary_sin: Any, rotary_style: Any, positions: Any,
-              out_q: Any, k_scale: Any, v_scale: Any) -> Optional[Any]:  # fmt: skip
+              out_q: Any, k_scale: Any, v_scale: Any, k_row_scale: Any, v_row_scale: Any) -> Optional[Any]:  # fmt: skip
     refuse_listing("append_kv")
     if _traced.now():
         return _traced.serve("append_kv_op")(
             k, v, k_cache, v_cache, layout, kv_layout, seqlens_k, block_table, page_indices, page_indptr, slots, cu_seqlens, q,
-            rotary_cos, rotary_sin, rotary_style, positions, k_scale, v_scale, out_q=out_q)  # fmt: skip
+            rotary_cos, rotary_sin, rotary_style, positions, k_scale, v_scale, k_row_scale, v_row_scale, out_q=out_q)  # fmt: skip
     library = library_for("k", k)
     given = (k, v, k_cache, v_cache, seqlens_k, block_table, page_indices, page_indptr, slots, cu_seqlens, q, rotary_cos, rotary_sin,
-             positions, out_q, k_scale, v_scale)  # fmt: skip
+             positions, out_q, k_scale, v_scale, k_row_scale, v_row_scale)  # fmt: skip
     described, places = library.described(given, lambda: AppendTensors._fields)
     call = _appends.by_key.get(key := (layout, kv_layout, rotary_style, described))
     if call is None:

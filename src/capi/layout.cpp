@@ -51,11 +51,12 @@ static_assert(offsetof(tilesmith_conv, flags) == 992);  // the structure's first
 
 static_assert(sizeof(tilesmith_states) == 200 && offsetof(tilesmith_states, states) == 24);
 static_assert(offsetof(tilesmith_states, output_strides) == 64 && offsetof(tilesmith_states, outputs) == 160);
-static_assert(sizeof(tilesmith_kv_append) == 464 && offsetof(tilesmith_kv_append, batch) == 32);
+static_assert(sizeof(tilesmith_kv_append) == 536 && offsetof(tilesmith_kv_append, batch) == 32);
 static_assert(offsetof(tilesmith_kv_append, q_strides) == 128 && offsetof(tilesmith_kv_append, q) == 272);
 static_assert(offsetof(tilesmith_states, stream) == 192);  // the structure's first version ends here
 static_assert(offsetof(tilesmith_kv_append, cu_seqlens) == 320);
 static_assert(offsetof(tilesmith_kv_append, k_scale) == 384);  // the structure's first version ends here
+static_assert(offsetof(tilesmith_kv_append, traits) == 464);   // the second
 
 static_assert(sizeof(tilesmith_matrix) == 24 && sizeof(tilesmith_epilogue) == 40);
 static_assert(offsetof(tilesmith_epilogue, data) == 8 && offsetof(tilesmith_epilogue, low) == 32);

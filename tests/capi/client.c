@@ -20,7 +20,7 @@ PIN(attention_pages, offsetof(tilesmith_attention, page_size) == 536);
 PIN(attention_gradients, sizeof(tilesmith_attention_gradients) == 288);
 PIN(attention_gradients_pointers, offsetof(tilesmith_attention_gradients, dout) == 192);
 PIN(states, sizeof(tilesmith_states) == 200);
-PIN(kv_append, sizeof(tilesmith_kv_append) == 464);
+PIN(kv_append, sizeof(tilesmith_kv_append) == 536);
 PIN(gemm, sizeof(tilesmith_gemm) == 720);
 PIN(gemm_groups, offsetof(tilesmith_gemm, grouping) == 536);
 PIN(block_scale, sizeof(tilesmith_block_scale) == 32);

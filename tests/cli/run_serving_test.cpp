@@ -16,6 +16,16 @@ TEST(RunServing, CallsWithoutAPlanAreVerified) {
         "append_kv --batch 2 --heads-kv 3 --seqlen-k 9 --head-dim-qk 33 --rotary-dim 20 --rotary-style interleaved "
         "--cache int8",
         "append_kv --batch 2 --heads-kv 3 --seqlen 30 --page-size 1 --rotary-dim 128 --cache fp8 --dtype fp32 --seed 3",
+        "append_kv --batch 3 --heads-q 2 --heads-kv 3 --seqlen 21 --seqlen-k 50 --head-dim-qk 96 --head-dim-v 40 "
+        "--page-size 32 --rotary-dim 24 --cache int8 --row-scale --vectorized-pages",
+        "append_kv --batch 2 --heads-kv 3 --seqlen 30 --page-size 1 --rotary-dim 128 --cache fp8 --row-scale --dtype "
+        "fp16",
+        "append_kv --batch 2 --heads-kv 3 --seqlen 9 --page-size 4 --rotary-dim 20 --rotary-style interleaved "
+        "--cache int8 --page-scale",
+        "append_kv --batch 2 --heads-kv 2 --seqlen 9 --seqlen-k 9 --page-size 8 --head-dim-qk 64 --head-dim-v 33 "
+        "--rotary-dim 20 --vectorized-pages",
+        "append_kv --heads-kv 2 --seqlen 9 --page-size 4 --head-dim-qk 260 --rotary-dim 260 --dtype fp32 "
+        "--vectorized-pages",
         "merge_states", "merge_states --states 7 --batch 2 --heads 3 --seqlen 5 --head-dim 33 --dtype fp32",
         "merge_states --states 65 --heads 4 --dtype fp16 --seed 4"}) {
     const ProcessOutcome outcome = run("run " + words + " --verify --no-time");
@@ -32,6 +42,8 @@ TEST(RunServing, WhatCannotBeIsRefused) {
        {std::pair{"append_kv --rotary-dim 3", "rotary_dim is 3"}, std::pair{"append_kv --cache e5m2", "e5m2"},
         std::pair{"append_kv --rotary-style quarter", "--rotary-style is quarter"},
         std::pair{"append_kv --page-size 0", "page_size is 0"},
+        std::pair{"append_kv --row-scale", "cache that has none"},
+        std::pair{"append_kv --vectorized-pages --page-size 7", "vectorized pages of 7 keys"},
         std::pair{"merge_states --dtype fp8", "merge_states of fp8"},
         std::pair{"merge_states --states 0", "states is 0"}}) {
     const ProcessOutcome outcome = run(std::string("run ") + words);

@@ -245,6 +245,19 @@ def _appends():
     yield packed, {"seqlens_k": before, "kv_layout": "hnd", "cu_seqlens": offsets, "q": rand(6, 12, 64), "out_q": torch.zeros(6, 12, 64).bfloat16(), **turn}
     slots = torch.randperm(128, generator=generator)[:12] - 20
     yield packed, {"slots": slots, "cu_seqlens": offsets, "positions": torch.arange(12) * 5, "kv_layout": "hnd", **turn}
+    for cache, dim, page in ((torch.float8_e4m3fn, 64, 16), (torch.int8, 33, 5), (torch.int8, 300, 1)):
+        pages = 50 if page == 1 else 10
+        table = torch.randperm(4 * pages, generator=generator).to(torch.int32).reshape(4, pages)
+        given = {"seqlens_k": before, "block_table": table, "kv_layout": "hnd", **turn}
+        new = rand(4, 2, 5, dim), rand(4, 2, 5, 24)
+        caches = [torch.zeros(4 * pages, 2, page, size).to(cache) for size in (dim, 24)]
+        yield (*new, *caches), {**given, "k_scale": rand(4 * pages, 2, 1, dtype=torch.float32).abs() / 8 + 0.01}
+        yield (*new, *(x.clone() for x in caches)), {
+            **given, "k_row_scale": torch.zeros(4 * pages, 2, page), "v_row_scale": torch.zeros(4 * pages, 2, page)}  # fmt: skip
+    for cache, x in ((torch.bfloat16, 8), (torch.int8, 16)):
+        caches = torch.zeros(40, 2, 64 // x, 16, x).to(cache), torch.zeros(40, 2, 16 // x, 24, x).to(cache)
+        table = torch.randperm(40, generator=generator).to(torch.int32).reshape(4, 10)
+        yield (rand(4, 2, 5, 64), rand(4, 2, 5, 24), *caches), {"seqlens_k": before, "block_table": table, "kv_layout": "vectorized", **turn}
 
 
 def test_append_kv():
@@ -255,6 +268,7 @@ def test_append_kv():
         wanted = tilesmith.append_kv(*tensors, **options)
         one_step = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3, torch.float8_e4m3fn: 0.13, torch.int8: 0}
         pairs = list(zip(on_gpu[2:], tensors[2:])) + ([] if wanted is None else [(got, wanted)])
+        pairs += [(gpu_options[name], options[name]) for name in ("k_row_scale", "v_row_scale") if name in options]
         for mine, theirs in pairs:  # where a product is rounded once more, the last bit may differ
             torch.testing.assert_close(mine.cpu().float(), theirs.float(), rtol=one_step[theirs.dtype],
                                        atol={torch.int8: 1.01, torch.float32: 2e-6, torch.float8_e4m3fn: 2.1e-3}.get(theirs.dtype, 1e-3),

@@ -397,6 +397,86 @@ def test_append_to_8_bits(rng, dtype, style):
         tilesmith.append_kv(k, v, caches[0], plain[1], **options)
 
 
+@pytest.mark.parametrize("layout", ["nhd", "hnd", "vectorized"])
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "int8"])
+def test_append_with_scales_of_rows_and_pages(rng, dtype, layout):
+    elements = np.int8 if dtype == "int8" else pytest.importorskip("ml_dtypes").float8_e4m3fn
+    largest, dims, page_size = (127 if dtype == "int8" else 448), (32, 48), 16
+    k, v = (rng.standard_normal((3, 2, 21, dim)).astype(np.float32) for dim in dims)
+    k *= 10 ** rng.uniform(-4, 4, (3, 2, 21, 1)).astype(np.float32)
+    v[1, 1, 4] = 0
+    cos, sin = (rng.uniform(-1, 1, (60, 8)).astype(np.float32) for _ in range(2))
+    table = rng.permutation(9).astype(np.int32).reshape(3, 3)
+    options = {"seqlens_k": int32([4, 0, 11]), "block_table": table, "rotary_cos": cos, "rotary_sin": sin}
+    plain = [np.zeros((9, 2, page_size, dim), np.float32) for dim in dims]
+    tilesmith.append_kv(k, v, *plain, **options, kv_layout="hnd")
+    in_layout = {"nhd": lambda *x: tuple(np.ascontiguousarray(each.swapaxes(1, 2)) for each in x), "hnd": lambda *x: x, "vectorized": vectorized}[layout]
+    scales_in = in_layout if layout == "nhd" else lambda *x: x
+
+    def quantized(x, scale):
+        wanted = np.clip(x / scale, -largest - (dtype == "int8"), largest)
+        return np.rint(wanted).astype(np.int8) if dtype == "int8" else wanted.astype(elements)
+
+    # Chosen, and written.
+    caches = in_layout(*(np.zeros(x.shape, elements) for x in plain))
+    scales = scales_in(*(np.zeros(x.shape[:3], np.float32) for x in plain))
+    tilesmith.append_kv(k, v, *caches, **options, kv_layout=layout, k_row_scale=scales[0], v_row_scale=scales[1])
+    seen = plain[0].any(-1)
+    assert seen.sum() == 3 * 2 * 21
+    wanted_scales = [np.where(seen, np.where(x.any(-1), np.abs(x).max(-1) / np.float32(largest), 1), 0).astype(np.float32) for x in plain]
+    for got, wanted in zip(scales, scales_in(*wanted_scales)):
+        np.testing.assert_allclose(got, wanted, rtol=1e-6)
+    written = [np.where(scale > 0, scale, 1)[..., None] for scale in (scales if layout != "nhd" else [x.swapaxes(1, 2) for x in scales])]
+    stored = [quantized(x, scale) for x, scale in zip(plain, written)]
+    for got, wanted in zip(caches, in_layout(*stored)):
+        np.testing.assert_array_equal(got.astype(np.float32), wanted.astype(np.float32))
+    meant = [x.astype(np.float32) * scale for x, scale in zip(stored, written)]
+    lengths = options["seqlens_k"] + int32(21)
+    for b, first in enumerate(options["seqlens_k"]):  # rows that were there before
+        for j in range(first):
+            for x, scale in zip(scales_in(*meant), scales):
+                scale[(table[b, j // page_size], j % page_size) if layout == "nhd" else (table[b, j // page_size], slice(None), j % page_size)] = 1
+    q = rng.uniform(-1, 1, (3, 4, 2, dims[0])).astype(np.float32)
+    given = {"block_table": table, "seqlens_k": lengths, "causal": True}
+    got = tilesmith.attention(q, *caches, **given, kv_layout=layout, k_scale=scales[0], v_scale=scales[1], return_lse=True)
+    own = [tuple(np.stack([x[table[b, j // page_size], :, j % page_size] for j in range(length)], 1) for x in meant) for b, length in enumerate(lengths)]
+    check(got, q, own, mask="bottom_right")
+
+    # Given, of pages.
+    of_pages = rng.uniform(1, 2, (9, 2, 1)).astype(np.float32) / 30
+    caches = in_layout(*(np.zeros(x.shape, elements) for x in plain))
+    tilesmith.append_kv(k, v, *caches, **options, kv_layout=layout, k_scale=scales_in(of_pages, of_pages)[0], v_scale=np.float32([0.25]))
+    for got, wanted in zip(caches, in_layout(quantized(plain[0], of_pages[..., None]), quantized(plain[1], 0.25))):
+        np.testing.assert_array_equal(got.astype(np.float32), wanted.astype(np.float32))
+
+    def refused(match, **others):
+        with pytest.raises(ValueError, match=match):
+            tilesmith.append_kv(k, v, *caches, **options, kv_layout=layout, **others)
+
+    of_pages[table[2, 1], 1] = np.nan  # the sequence's tokens begin at row 11
+    refused(f"k_scale of row 0 of page {table[2, 1]}, head 1 is nan", k_scale=scales_in(of_pages, of_pages)[0])
+    refused("k_row_scale is given beside the scale", k_row_scale=scales[0], k_scale=np.float32([1]))
+    refused("v_scale has the shape .2,., the other scale is one of pages", k_scale=scales[0], v_scale=np.ones(2, np.float32))
+
+
+@pytest.mark.parametrize("dtype, page, dim, dim_v", [(np.float32, 4, 36, 21), (np.float16, 16, 64, 72), (np.float32, 8, 300, 5)])
+def test_append_to_vectorized_pages(rng, dtype, page, dim, dim_v):
+    k, v = (rng.standard_normal((2, 3, 19, size)).astype(dtype) for size in (dim, dim_v))
+    cos, sin = (rng.uniform(-1, 1, (60, 8)).astype(np.float32) for _ in range(2))
+    table = rng.permutation(18).astype(np.int32).reshape(2, 9)
+    options = {"seqlens_k": int32([3, 8]), "block_table": table, "rotary_cos": cos, "rotary_sin": sin}
+    rows = [rng.standard_normal((18, 3, page, size)).astype(dtype) for size in (dim, dim_v)]
+    caches = vectorized(*rows)
+    tilesmith.append_kv(k, v, *rows, **options, kv_layout="hnd")
+    tilesmith.append_kv(k, v, *caches, **options, kv_layout="vectorized")
+    for got, wanted in zip(caches, vectorized(*rows)):
+        np.testing.assert_array_equal(got, wanted)
+    with pytest.raises(ValueError, match="k_cache has the shape .* x = "):
+        tilesmith.append_kv(k, v, *rows, **options, kv_layout="vectorized")
+    with pytest.raises(ValueError, match="k_row_scale is given, and the cache is fp"):
+        tilesmith.append_kv(k, v, *rows, **options, kv_layout="hnd", k_row_scale=np.ones((18, 3, page), np.float32))
+
+
 def test_appends_that_cannot_be(rng):
     k = v = np.ones((2, 1, 3, 8), np.float32)
     pages = np.zeros((4, 1, 4, 8), np.float32)
@@ -473,6 +553,9 @@ def test_operators():
     arguments = (q, q, pools[0, :, :, 0].clone(), pools[0, :, :, 1].clone(), "bhsd", "hnd", new, *(None,) * 5, q, cos, sin, "half", None)
     torch.library.opcheck(operators.append_kv, arguments)
     torch.library.opcheck(operators.append_kv_out, arguments, {"out_q": torch.empty_like(q)})
+    narrow_pools = [torch.zeros(1, 2, 20, 16, dtype=torch.int8) for _ in range(2)]
+    scaled = (q, q, *narrow_pools, *arguments[4:], None, None, torch.zeros(1, 2, 20), torch.zeros(1, 2, 20))
+    torch.library.opcheck(operators.append_kv, scaled)
     with pytest.raises(tilesmith.Unsupported):
         torch.compile(lambda q: tilesmith.merge_states([q], [q[..., 0]]), backend="eager")(q.clone().requires_grad_())
 

@@ -30,10 +30,12 @@ struct TsCudaAppendArgs {
   TsPagedKeys pages;      // lengths may be null
   const long long *slots, *positions;
   const float *rotary_cos, *rotary_sin;
-  TsScale k_scale, v_scale;  // of a cache of 8 bits; a sequence's, a head's
+  TsScale k_scale, v_scale;  // of a cache of 8 bits: a sequence's, a head's, or with page_scale a page's, a row's
+  float *k_row_scale, *v_row_scale;  // written; null: not wanted
+  TsStrides k_row_scale_strides, v_row_scale_strides;
   long long rotary_dim, rotary_positions, rotary_row_stride;
   long long tokens;  // rows of q, k and v, of all sequences: in group mode a bound
   long long batch, seqlen, heads_q, heads_kv, head_dim_qk, head_dim_v, num_pages;
-  int interleaved;
+  int interleaved, page_scale, vectorized_pages;
   int aligned;  // groups of four elements are, in all tensors, at multiples of their size
 };

@@ -21,6 +21,8 @@ namespace ts {
 constexpr int kAppendThreads = 256;
 constexpr bool kQuantized = cfg::kCacheFp8 || cfg::kCacheInt8;
 constexpr int kCacheBytes = kQuantized ? 1 : kElementBytes;
+constexpr float kLargest = cfg::kCacheInt8 ? 127.0f : 448.0f, kLeastNormal = 0x1p-126f, kMostFinite = 0x1.fffffep127f;
+constexpr int kVector = 16 / kCacheBytes;  // elements of vectorized pages' vectors
 
 TS_DEVICE u32 to_int8(float x) {
   int value;
@@ -59,113 +61,248 @@ TS_DEVICE void store(float (&values)[kCount], float unit, char* to) {
     store_elements(values, to);
 }
 
-struct RowCopy {
+// A row whose first elements are turned, in pieces: each is kCount pairs that are turned, or kCount elements behind them.
+// The lanes of a warp take turns at them.
+struct Row {
   const char* from;
-  char* to;
   i64 dim, rotary_dim;
+  bool interleaved;
+};
+struct Place {
+  char* to;
+  i64 step = kVector;      // from one vector of the row to the next, in elements
+  bool scattered = false;  // neighbours of the row are a vector apart
   const float *cos, *sin;  // of the row's position
-  float unit;              // of a cache of 8 bits
+  float unit = 1.0f;       // of a cache of 8 bits
+
+  TS_DEVICE i64 at(i64 element) const { return element / kVector * step + element % kVector; }
+};
+// Pair i is a[i] and b[i]; of interleaved pairs, which are neighbours, a has the first half and b the second. Elements
+// that are not turned are a.
+template <int kCount>
+struct Piece {
+  float a[kCount], b[kCount];
 };
 
-// A row, its first elements turned. Lanes take groups of kCount pairs, then groups of kCount elements.
-template <bool kToCache, int kCount>
-TS_DEVICE void copy_row(const RowCopy& row, bool interleaved) {
-  constexpr int kTo = kToCache ? kCacheBytes : kElementBytes;
-  const i64 half = row.rotary_dim / 2, lane = threadIdx.x & 31;
-  for (i64 first = lane * kCount; first < half; first += 32 * kCount) {
-    // Pair i is a[i] and b[i]; interleaved pairs are neighbours: all of a, then all of b.
-    float a[kCount], b[kCount];
-    const i64 low = interleaved ? 2 * first : first, high = interleaved ? 2 * first + kCount : half + first;
-    load_elements(row.from + low * kElementBytes, a);
-    load_elements(row.from + high * kElementBytes, b);
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const int in_order = 2 * i;  // of the first of pair i, when interleaved
-      float& x = !interleaved ? a[i] : in_order < kCount ? a[in_order % kCount] : b[in_order % kCount];
-      float& y = !interleaved ? b[i] : in_order + 1 < kCount ? a[(in_order + 1) % kCount] : b[(in_order + 1) % kCount];
-      const float cosine = row.cos[first + i], sine = row.sin[first + i], old = x;
-      x = old * cosine - y * sine;
-      y = y * cosine + old * sine;
-    }
-    store<kToCache>(a, row.unit, row.to + low * kTo);
-    store<kToCache>(b, row.unit, row.to + high * kTo);
-  }
-  for (i64 first = row.rotary_dim + lane * kCount; first < row.dim; first += 32 * kCount) {
-    float x[kCount];
-    load_elements(row.from + first * kElementBytes, x);
-    store<kToCache>(x, row.unit, row.to + first * kTo);
-  }
+TS_DEVICE void turn_pair(float& x, float& y, float cosine, float sine) {
+  const float old = x;
+  x = old * cosine - y * sine;
+  y = y * cosine + old * sine;
 }
 
 template <int kCount>
-TS_DEVICE void append(const TsCudaAppendArgs& args) {
-  const i64 rows = args.heads_q + 2 * args.heads_kv;
-  const i64 warp = static_cast<i64>(blockIdx.x) * (kAppendThreads / 32) + threadIdx.x / 32;
-  const i64 token = warp / rows;
-  if (token >= args.tokens) return;
-  i64 head = warp % rows, b, t;
+struct Pieces {
+  Row row;
+  i64 half, turned, count;
+
+  TS_DEVICE explicit Pieces(const Row& row)
+      : row(row),
+        half(row.rotary_dim / 2),
+        turned(half / kCount),
+        count(turned + (row.dim - row.rotary_dim) / kCount) {}
+  TS_DEVICE i64 first_pair(i64 piece) const { return piece * kCount; }
+  TS_DEVICE i64 a_at(i64 piece) const {
+    if (piece >= turned) return row.rotary_dim + (piece - turned) * kCount;
+    return row.interleaved ? 2 * first_pair(piece) : first_pair(piece);
+  }
+  TS_DEVICE i64 b_at(i64 piece) const {
+    return row.interleaved ? 2 * first_pair(piece) + kCount : half + first_pair(piece);
+  }
+
+  TS_DEVICE void load(i64 piece, Piece<kCount>& x) const {
+    if (piece >= count) return;
+    load_elements(row.from + a_at(piece) * kElementBytes, x.a);
+    if (piece < turned) load_elements(row.from + b_at(piece) * kElementBytes, x.b);
+  }
+  TS_DEVICE void turn(i64 piece, Piece<kCount>& x, const Place& place) const {
+    const float *const cos = place.cos + first_pair(piece), *const sin = place.sin + first_pair(piece);
+    if (row.interleaved && kCount > 1) {
+#pragma unroll
+      for (int i = 0; i < kCount / 2; ++i) {
+        turn_pair(x.a[2 * i], x.a[2 * i + 1], cos[i], sin[i]);
+        turn_pair(x.b[2 * i], x.b[2 * i + 1], cos[kCount / 2 + i], sin[kCount / 2 + i]);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) turn_pair(x.a[i], x.b[i], cos[i], sin[i]);
+    }
+  }
+  template <bool kToCache>
+  TS_DEVICE void put(i64 piece, Piece<kCount>& x, const Place& place) const {
+    constexpr int kTo = kToCache ? kCacheBytes : kElementBytes;
+    if (kToCache && place.scattered) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        float one[1] = {x.a[i]};
+        store<kToCache>(one, place.unit, place.to + (a_at(piece) + i) * kVector * kTo);
+      }
+      return;
+    }
+    if (piece < turned) {
+      turn(piece, x, place);
+      store<kToCache>(x.b, place.unit, place.to + place.at(b_at(piece)) * kTo);
+    }
+    store<kToCache>(x.a, place.unit, place.to + place.at(a_at(piece)) * kTo);
+  }
+  // The largest magnitude of the row, turned.
+  TS_DEVICE float largest(Piece<kCount> x, const Place& place) const {
+    float most = 0.0f;
+    for (i64 piece = threadIdx.x & 31; piece < count; piece += 32) {
+      if (piece < turned) turn(piece, x, place);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) most = fmaxf(most, fmaxf(fabsf(x.a[i]), piece < turned ? fabsf(x.b[i]) : 0.0f));
+      load(piece + 32, x);
+    }
+#pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2) most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, lanes));
+    return most;
+  }
+};
+
+// Where a token lies in k, v and q, and where it goes.
+struct Token {
+  i64 in_batch, in_row;           // of k, v and q
+  i64 sequence;
+  i64 position = -1;              // -1: it has no row in the rotary table
+  i64 page = -1, page_row = 0;    // -1: it goes nowhere
+};
+
+// The loads wait for one another. False for a token behind the last sequence.
+TS_DEVICE bool find_place(const TsCudaAppendArgs& args, i64 token, Token& out) {
+  i64 b = out.in_batch, t = out.in_row;
   if (args.cu_seqlens != nullptr) {
-    if (token >= args.cu_seqlens[args.batch]) return;
+    if (token >= args.cu_seqlens[args.batch]) return false;
     i64 after = args.batch;  // sequences before `after` begin at or before the token, the last of them has it
     for (b = 0; after - b > 1;) {
       const i64 middle = (b + after) / 2;
       (args.cu_seqlens[middle] <= token ? b : after) = middle;
     }
     t = token - args.cu_seqlens[b];
-  } else {
-    b = token / args.seqlen;
-    t = token % args.seqlen;
   }
-  const i64 in_batch = args.cu_seqlens != nullptr ? 0 : b, in_row = args.cu_seqlens != nullptr ? token : t;
+  out.sequence = b;
   const i64 key = args.pages.lengths == nullptr ? t : args.pages.lengths[b] + t;
-  const i64 position = args.positions != nullptr ? args.positions[token] : key;
-  RowCopy row{};
-  row.unit = 1.0f;
-  const bool is_query = head < args.heads_q, is_key = !is_query && head < args.heads_q + args.heads_kv;
-  if ((is_query || is_key) && args.rotary_dim > 0) {
-    if (position < 0 || position >= args.rotary_positions) return;
-    row.rotary_dim = args.rotary_dim;
-    row.cos = args.rotary_cos + position * args.rotary_row_stride;
-    row.sin = args.rotary_sin + position * args.rotary_row_stride;
-  }
-  const auto at = [](auto* tensor, const TsStrides& s, i64 batch, i64 head, i64 row, int bytes) {
-    return tensor + (batch * s.batch + head * s.head + row * s.row) * bytes;
-  };
-  if (is_query) {
-    row.dim = args.head_dim_qk;
-    row.from = at(static_cast<const char*>(args.q), args.q_strides, in_batch, head, in_row, kElementBytes);
-    row.to = at(static_cast<char*>(args.q_out), args.q_out_strides, in_batch, head, in_row, kElementBytes);
-    copy_row<false, kCount>(row, args.interleaved);
-    return;
-  }
-  head -= args.heads_q + (is_key ? 0 : args.heads_kv);
+  out.position = args.positions != nullptr ? args.positions[token] : key;
+  if (out.position >= args.rotary_positions) out.position = -1;
   i64 page = b, page_row = key;
   if (args.slots != nullptr) {
     const i64 slot = args.slots[token];
-    if (slot < 0) return;
+    if (slot < 0) return true;
     page = slot / args.pages.page_size;
     page_row = slot % args.pages.page_size;
   } else if (key < 0) {
-    return;
+    return true;
   } else if (args.pages.numbers != nullptr) {
     const i64 of_sequence = key / args.pages.page_size;
     const bool list = args.pages.offsets != nullptr;
     const i64 begin = list ? args.pages.offsets[b] : b * args.pages.stride;
-    if (begin < 0 || (!list && of_sequence >= args.pages.stride)) return;
+    if (begin < 0 || (!list && of_sequence >= args.pages.stride)) return true;
     page = args.pages.numbers[begin + of_sequence];
     page_row = key % args.pages.page_size;
   }
-  if (page < 0 || page >= args.num_pages || page_row >= args.pages.page_size) return;
-  row.dim = is_key ? args.head_dim_qk : args.head_dim_v;
-  row.from = is_key ? at(static_cast<const char*>(args.k), args.k_strides, in_batch, head, in_row, kElementBytes)
-                    : at(static_cast<const char*>(args.v), args.v_strides, in_batch, head, in_row, kElementBytes);
-  row.to = is_key ? at(static_cast<char*>(args.k_cache), args.k_cache_strides, page, head, page_row, kCacheBytes)
-                  : at(static_cast<char*>(args.v_cache), args.v_cache_strides, page, head, page_row, kCacheBytes);
-  if constexpr (kQuantized) {
-    const TsScale& scale = is_key ? args.k_scale : args.v_scale;
-    if (scale.data != nullptr) row.unit = scale.data[b * scale.batch + head * scale.head];
+  if (page < 0 || page >= args.num_pages || page_row >= args.pages.page_size) return true;
+  out.page = page;
+  out.page_row = page_row;
+  return true;
+}
+
+enum class Kind { query, key, value };
+
+// Row `row` of a token: a head of its queries, then of its keys, then of its values.
+template <int kCount>
+struct TokenRow {
+  Kind kind;
+  i64 head;
+  Pieces<kCount> pieces;
+
+  TS_DEVICE TokenRow(const TsCudaAppendArgs& args, const Token& token, i64 row)
+      : kind(row < args.heads_q                   ? Kind::query
+             : row < args.heads_q + args.heads_kv ? Kind::key
+                                                  : Kind::value),
+        head(row - (kind == Kind::query ? 0 : args.heads_q) - (kind == Kind::value ? args.heads_kv : 0)),
+        pieces(described(args, token)) {}
+
+  TS_DEVICE Row described(const TsCudaAppendArgs& args, const Token& token) const {
+    const bool is_value = kind == Kind::value;
+    const char* const tensor =
+        static_cast<const char*>(kind == Kind::query ? args.q : is_value ? args.v : args.k);
+    const TsStrides& s = kind == Kind::query ? args.q_strides : is_value ? args.v_strides : args.k_strides;
+    return {tensor + (token.in_batch * s.batch + head * s.head + token.in_row * s.row) * kElementBytes,
+            is_value ? args.head_dim_v : args.head_dim_qk, is_value ? 0 : args.rotary_dim, args.interleaved != 0};
   }
-  copy_row<true, kCount>(row, args.interleaved);
+
+  // Writes the row, whose first piece of this lane is x.
+  TS_DEVICE void write(const TsCudaAppendArgs& args, const Token& token, Piece<kCount>& x) const {
+    Place place{};
+    if (pieces.turned > 0) {
+      if (token.position < 0) return;
+      place.cos = args.rotary_cos + token.position * args.rotary_row_stride;
+      place.sin = args.rotary_sin + token.position * args.rotary_row_stride;
+    }
+    if (kind == Kind::query) {
+      const TsStrides& s = args.q_out_strides;
+      place.to = static_cast<char*>(args.q_out) +
+                 (token.in_batch * s.batch + head * s.head + token.in_row * s.row) * kElementBytes;
+      copy<false>(x, place);
+    } else if (token.page >= 0) {
+      put_in_cache(args, token, place);
+      if constexpr (kQuantized) place.unit = unit_of(args, token, x, place);
+      copy<true>(x, place);
+    }
+  }
+
+ private:
+  template <bool kToCache>
+  TS_DEVICE void copy(Piece<kCount>& x, const Place& place) const {
+    for (i64 piece = threadIdx.x & 31; piece < pieces.count; piece += 32) {
+      pieces.template put<kToCache>(piece, x, place);
+      pieces.load(piece + 32, x);
+    }
+  }
+  TS_DEVICE void put_in_cache(const TsCudaAppendArgs& args, const Token& token, Place& place) const {
+    const bool is_key = kind == Kind::key;
+    const TsStrides& s = is_key ? args.k_cache_strides : args.v_cache_strides;
+    i64 first = token.page * s.batch + head * s.head;
+    if (!args.vectorized_pages) {
+      first += token.page_row * s.row;
+    } else if (is_key) {
+      first += token.page_row * kVector;
+      place.step = args.pages.page_size * kVector;
+    } else {
+      first += token.page_row / kVector * args.head_dim_v * kVector + token.page_row % kVector;
+      place.scattered = true;
+    }
+    place.to = static_cast<char*>(is_key ? args.k_cache : args.v_cache) + first * kCacheBytes;
+  }
+  // The row's scale: read, or chosen and written.
+  TS_DEVICE float unit_of(const TsCudaAppendArgs& args, const Token& token, const Piece<kCount>& x,
+                          const Place& place) const {
+    const bool is_key = kind == Kind::key;
+    if (float* const written = is_key ? args.k_row_scale : args.v_row_scale; written != nullptr) {
+      const float largest = pieces.largest(x, place);
+      const float unit = largest == 0.0f ? 1.0f : fminf(fmaxf(largest / kLargest, kLeastNormal), kMostFinite);
+      const TsStrides& s = is_key ? args.k_row_scale_strides : args.v_row_scale_strides;
+      if ((threadIdx.x & 31) == 0) written[token.page * s.batch + head * s.head + token.page_row * s.row] = unit;
+      return unit;
+    }
+    const TsScale& scale = is_key ? args.k_scale : args.v_scale;
+    if (scale.data == nullptr) return 1.0f;
+    return args.page_scale ? scale.data[token.page * scale.batch + head * scale.head + token.page_row * scale.block]
+                           : scale.data[token.sequence * scale.batch + head * scale.head];
+  }
+};
+
+template <int kCount>
+TS_DEVICE void append(const TsCudaAppendArgs& args) {
+  const i64 rows = args.heads_q + 2 * args.heads_kv;
+  const i64 warp = static_cast<i64>(blockIdx.x) * (kAppendThreads / 32) + threadIdx.x / 32;
+  const i64 number = warp / rows;
+  if (number >= args.tokens) return;
+  const bool ragged = args.cu_seqlens != nullptr;
+  Token token{ragged ? 0 : number / args.seqlen, ragged ? number : number % args.seqlen};
+  const TokenRow<kCount> row(args, token, warp % rows);
+  Piece<kCount> x;  // arrives while the token's place is found
+  row.pieces.load(threadIdx.x & 31, x);
+  if (find_place(args, number, token)) row.write(args, token, x);
 }
 
 }  // namespace ts

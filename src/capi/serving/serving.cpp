@@ -61,7 +61,8 @@ tilesmith_status tilesmith_append_kv(tilesmith_context* context, const tilesmith
   return capi::guarded([&]() -> Status {
     tilesmith_kv_append room;
     TS_ASSIGN(const tilesmith_kv_append* c,
-              capi::read_struct("tilesmith_kv_append", given, {offsetof(tilesmith_kv_append, k_scale)}, room));
+              capi::read_struct("tilesmith_kv_append", given,
+                                {offsetof(tilesmith_kv_append, k_scale), offsetof(tilesmith_kv_append, traits)}, room));
     TS_TRY(capi::check_enum("data_type", c->data_type, TILESMITH_BF16, "TILESMITH_FP32, _FP16 or _BF16"));
     TS_TRY(capi::check_enum("mode", c->mode, TILESMITH_GROUP, "tilesmith_sequence_mode"));
     TS_TRY(capi::check_enum("rotary_style", c->rotary_style, TILESMITH_ROTARY_INTERLEAVED, "tilesmith_rotary_style"));
@@ -101,8 +102,18 @@ tilesmith_status tilesmith_append_kv(tilesmith_context* context, const tilesmith
     call.rotary = {c->rotary_dim,        static_cast<RotaryStyle>(c->rotary_style),
                    c->rotary_cos,        c->rotary_sin,
                    c->rotary_row_stride, c->rotary_positions};
+    constexpr std::uint32_t kKnown = TILESMITH_PAGE_SCALE | TILESMITH_VECTORIZED_PAGES;
+    if ((c->traits & ~kKnown) != 0)
+      return fail(ErrorCode::invalid_argument, fmt::format("traits is {:#x}", c->traits),
+                  "TILESMITH_PAGE_SCALE, TILESMITH_VECTORIZED_PAGES, or 0");
+    call.page_scale = (c->traits & TILESMITH_PAGE_SCALE) != 0;
+    call.vectorized_pages = (c->traits & TILESMITH_VECTORIZED_PAGES) != 0;
     call.k_scale = scale_in(c->k_scale);
     call.v_scale = scale_in(c->v_scale);
+    call.k_row_scale = c->k_row_scale;
+    call.v_row_scale = c->v_row_scale;
+    call.k_row_scale_strides = strides_in(c->k_row_scale_strides);
+    call.v_row_scale_strides = strides_in(c->v_row_scale_strides);
     return in.dispatcher(device).append_kv(call, {.stream = c->stream});
   });
 }

@@ -31,6 +31,10 @@ struct AppendKvWords {
     verb.add_option("--rotary-style", rotary_style, "Which are turned together: half (the default) or interleaved");
     verb.add_option("--dtype", data_type, "Of the tokens: fp32, fp16 or bf16 (the default)");
     verb.add_option("--cache", cache, "Elements of the cache: as_queries (the default), fp8 (e4m3) or int8");
+    verb.add_flag("--vectorized-pages", sizes.vectorized_pages,
+                  "Pages hold vectors of 16 bytes, as Composable Kernel's");
+    verb.add_flag("--page-scale", sizes.page_scale, "Of an 8-bit cache: a scale for each page and head, which is read");
+    verb.add_flag("--row-scale", sizes.row_scale, "Of an 8-bit cache: a scale for each row and head, which is written");
     verb.add_option("--seed", sizes.seed, "Of the random data (default 0)");
   }
   /// Reads the words into `sizes`.

@@ -1,16 +1,16 @@
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <cstring>
 #include <span>
+#include <vector>
 
 #include "dispatch/cpu_tasks.hpp"
 #include "dispatch/serving/cpu.hpp"
+#include "problem/serving/problem.hpp"
 #include "problem/serving/types.hpp"
 
 namespace tilesmith {
 namespace {
-
-constexpr std::size_t kPairs = 128;  // that are turned at a time
 
 struct Token {
   std::int64_t batch, row;      // of q, k and v; batch 0 where sequences are packed
@@ -41,99 +41,117 @@ class Appender {
         type_(floating_element(call.data_type)),
         cache_type_(cache_element(call.data_type, call.cache)),
         size_(static_cast<std::int64_t>(size_of(type_))),
-        cache_size_(static_cast<std::int64_t>(size_of(cache_type_))) {}
+        cache_size_(static_cast<std::int64_t>(size_of(cache_type_))),
+        unit_(page_vector(call)),
+        copied_(cache_type_ == type_ && !call.vectorized_pages) {}
 
   void append(std::int64_t b, std::int64_t t) const {
     const Token token = token_of(c_, b, t);
-    for (std::int64_t h = 0; h < c_.heads_q; ++h)
-      turn(at(c_.q, c_.q_strides, token.batch, h, token.row), at(c_.q_out, c_.q_out_strides, token.batch, h, token.row),
-           {type_, size_, 1.0F}, token.position);
+    std::vector<float> room(static_cast<std::size_t>(std::max(c_.head_dim_qk, c_.head_dim_v)));
+    const std::span keys = std::span(room).first(static_cast<std::size_t>(c_.head_dim_qk));
+    const std::span values = std::span(room).first(static_cast<std::size_t>(c_.head_dim_v));
+    for (std::int64_t h = 0; h < c_.heads_q; ++h) {
+      auto* const to = static_cast<std::byte*>(c_.q_out) + offset(c_.q_out_strides, token.batch, h, token.row) * size_;
+      turn(at(c_.q, c_.q_strides, token.batch, h, token.row), token.position, keys);
+      store_elements(type_, std::span<const float>(keys), to);
+    }
     if (token.page < 0) return;
     for (std::int64_t h = 0; h < c_.heads_kv; ++h) {
-      turn(at(c_.k, c_.k_strides, token.batch, h, token.row),
-           in_cache(c_.k_cache, c_.k_cache_strides, token.page, h, token.page_row),
-           {cache_type_, cache_size_, unit_of(c_.k_scale, b, h)}, token.position);
-      copy(at(c_.v, c_.v_strides, token.batch, h, token.row),
-           in_cache(c_.v_cache, c_.v_cache_strides, token.page, h, token.page_row), c_.head_dim_v,
-           {cache_type_, cache_size_, unit_of(c_.v_scale, b, h)});
+      const std::byte* const key = at(c_.k, c_.k_strides, token.batch, h, token.row);
+      if (copied_ && c_.rotary.dim == 0) {
+        std::memcpy(key_place(token, h).to, key, keys.size() * static_cast<std::size_t>(size_));
+      } else {
+        turn(key, token.position, keys);
+        scale(keys, c_.k_scale, c_.k_row_scale, c_.k_row_scale_strides, token, b, h);
+        store(keys, key_place(token, h));
+      }
+      const std::byte* const value = at(c_.v, c_.v_strides, token.batch, h, token.row);
+      if (copied_) {
+        std::memcpy(value_place(token, h).to, value, values.size() * static_cast<std::size_t>(size_));
+      } else {
+        load_elements(type_, value, values);
+        scale(values, c_.v_scale, c_.v_row_scale, c_.v_row_scale_strides, token, b, h);
+        store(values, value_place(token, h));
+      }
     }
   }
 
  private:
-  /// What a row becomes: elements of a type, each a value divided by the unit.
-  struct Form {
-    ElementType type;
-    std::int64_t size;
-    float unit;
-  };
-
+  static std::int64_t offset(const AttentionStrides& s, std::int64_t b, std::int64_t h, std::int64_t i) {
+    return b * s.batch + h * s.head + i * s.row;
+  }
   const std::byte* at(const void* tensor, const AttentionStrides& s, std::int64_t b, std::int64_t h,
                       std::int64_t i) const {
-    return static_cast<const std::byte*>(tensor) + (b * s.batch + h * s.head + i * s.row) * size_;
-  }
-  std::byte* at(void* tensor, const AttentionStrides& s, std::int64_t b, std::int64_t h, std::int64_t i) const {
-    return static_cast<std::byte*>(tensor) + (b * s.batch + h * s.head + i * s.row) * size_;
+    return static_cast<const std::byte*>(tensor) + offset(s, b, h, i) * size_;
   }
 
-  std::byte* in_cache(void* tensor, const AttentionStrides& s, std::int64_t page, std::int64_t h,
-                      std::int64_t i) const {
-    return static_cast<std::byte*>(tensor) + (page * s.batch + h * s.head + i * s.row) * cache_size_;
+  /// Where the elements of a cache's row lie: `run` neighbours, and `step` elements on the next.
+  struct Place {
+    std::byte* to;
+    std::int64_t run, step;
+  };
+  Place key_place(const Token& token, std::int64_t h) const {
+    const AttentionStrides& s = c_.k_cache_strides;
+    auto* const cache = static_cast<std::byte*>(c_.k_cache);
+    if (!c_.vectorized_pages)
+      return {cache + offset(s, token.page, h, token.page_row) * cache_size_, c_.head_dim_qk, c_.head_dim_qk};
+    return {cache + (token.page * s.batch + h * s.head + token.page_row * unit_) * cache_size_, unit_,
+            c_.page_size * unit_};
   }
-  float unit_of(const AttentionScale& scale, std::int64_t b, std::int64_t h) const {
-    return c_.cache == KvElements::as_queries || scale.data == nullptr ? 1.0F
-                                                                       : scale.data[b * scale.batch + h * scale.head];
+  Place value_place(const Token& token, std::int64_t h) const {
+    const AttentionStrides& s = c_.v_cache_strides;
+    auto* const cache = static_cast<std::byte*>(c_.v_cache);
+    if (!c_.vectorized_pages)
+      return {cache + offset(s, token.page, h, token.page_row) * cache_size_, c_.head_dim_v, c_.head_dim_v};
+    const std::int64_t first = token.page_row / unit_ * c_.head_dim_v * unit_ + token.page_row % unit_;
+    return {cache + (token.page * s.batch + h * s.head + first) * cache_size_, 1, unit_};
   }
-
-  static void store(std::span<float> x, std::byte* to, const Form& form) {
-    if (form.unit != 1.0F)
-      for (float& value : x) value /= form.unit;
-    store_elements(form.type, std::span<const float>(x), to);
-  }
-
-  void copy(const std::byte* from, std::byte* to, std::int64_t count, const Form& form) const {
-    if (form.type == type_) {
-      std::memmove(to, from, static_cast<std::size_t>(count * size_));
-      return;
-    }
-    std::array<float, 2 * kPairs> x;
-    for (std::int64_t first = 0; first < count; first += static_cast<std::int64_t>(x.size())) {
-      const std::span some(x.data(), std::min(x.size(), static_cast<std::size_t>(count - first)));
-      load_elements(type_, from + first * size_, some);
-      store(some, to + first * form.size, form);
+  void store(std::span<const float> x, const Place& place) const {
+    std::byte* to = place.to;
+    for (auto run = static_cast<std::size_t>(place.run); !x.empty(); to += place.step * cache_size_) {
+      store_elements(cache_type_, x.first(run), to);
+      x = x.subspan(run);
     }
   }
 
-  /// Writes a row, its first elements turned by their position. `to` may be `from`.
-  void turn(const std::byte* from, std::byte* to, const Form& form, std::int64_t position) const {
+  /// Divides a row by its scale, which is read or, where the call chooses it, written.
+  void scale(std::span<float> x, const AttentionScale& read, float* written, const AttentionStrides& written_strides,
+             const Token& token, std::int64_t b, std::int64_t h) const {
+    float unit = 1.0F;
+    if (written != nullptr) {
+      float largest = 0.0F;
+      for (const float value : x) largest = std::max(largest, std::abs(value));
+      unit = row_scale(largest, c_.cache);
+      written[offset(written_strides, token.page, h, token.page_row)] = unit;
+    } else if (read.data != nullptr) {
+      unit = read.data[c_.page_scale ? token.page * read.batch + h * read.head + token.page_row * read.block
+                                     : b * read.batch + h * read.head];
+    }
+    if (unit != 1.0F)
+      for (float& value : x) value /= unit;
+  }
+
+  /// Reads a row, and turns its first elements by their position.
+  void turn(const std::byte* from, std::int64_t position, std::span<float> x) const {
+    load_elements(type_, from, x);
     const Rotary& r = c_.rotary;
-    const std::int64_t half = r.dim / 2;
+    if (r.dim == 0) return;
+    const auto half = static_cast<std::size_t>(r.dim / 2);
     const bool apart = r.style == RotaryStyle::half;
-    const float* cosines = half > 0 ? r.cos + position * r.row_stride : nullptr;
-    const float* sines = half > 0 ? r.sin + position * r.row_stride : nullptr;
-    std::array<float, 2 * kPairs> x;
-    for (std::int64_t first = 0; first < half; first += static_cast<std::int64_t>(kPairs)) {
-      const std::size_t pairs = std::min(kPairs, static_cast<std::size_t>(half - first));
-      // Where the first and the second element of pair i stand in x.
-      const std::size_t step = apart ? 1 : 2, second = apart ? pairs : 1;
-      const std::int64_t low = apart ? first : 2 * first, high = half + first;
-      load_elements(type_, from + low * size_, std::span(x.data(), apart ? pairs : 2 * pairs));
-      if (apart) load_elements(type_, from + high * size_, std::span(x.data() + pairs, pairs));
-      for (std::size_t i = 0; i < pairs; ++i) {
-        const float cosine = cosines[first + static_cast<std::int64_t>(i)];
-        const float sine = sines[first + static_cast<std::int64_t>(i)];
-        const float a = x[step * i], b = x[step * i + second];
-        x[step * i] = a * cosine - b * sine;
-        x[step * i + second] = b * cosine + a * sine;
-      }
-      store(std::span(x.data(), apart ? pairs : 2 * pairs), to + low * form.size, form);
-      if (apart) store(std::span(x.data() + pairs, pairs), to + high * form.size, form);
+    const std::size_t step = apart ? 1 : 2, second = apart ? half : 1;
+    const float* const cosines = r.cos + position * r.row_stride;
+    const float* const sines = r.sin + position * r.row_stride;
+    for (std::size_t i = 0; i < half; ++i) {
+      const float a = x[step * i], b = x[step * i + second];
+      x[step * i] = a * cosines[i] - b * sines[i];
+      x[step * i + second] = b * cosines[i] + a * sines[i];
     }
-    copy(from + r.dim * size_, to + r.dim * form.size, c_.head_dim_qk - r.dim, form);
   }
 
   const AppendKv& c_;
   ElementType type_, cache_type_;
-  std::int64_t size_, cache_size_;
+  std::int64_t size_, cache_size_, unit_;
+  bool copied_;  ///< rows that are not turned go to the cache as they are
 };
 
 }  // namespace

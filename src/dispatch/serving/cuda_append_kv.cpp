@@ -21,9 +21,13 @@ bool in_groups(const AppendKv& c) {
   const auto fits = [](const void* data, const AttentionStrides& s, std::int64_t dim, std::int64_t bytes) {
     return tilesmith::in_groups(data, s, dim, bytes, kGroup);
   };
+  const auto cache_fits = [&](const void* data, AttentionStrides s, std::int64_t dim) {
+    if (c.vectorized_pages) s.row = 0;  // not read
+    return fits(data, s, dim, cache_size);
+  };
   return c.rotary.dim % (2 * kGroup) == 0 && fits(c.k, c.k_strides, c.head_dim_qk, size) &&
-         fits(c.v, c.v_strides, c.head_dim_v, size) && fits(c.k_cache, c.k_cache_strides, c.head_dim_qk, cache_size) &&
-         fits(c.v_cache, c.v_cache_strides, c.head_dim_v, cache_size) &&
+         fits(c.v, c.v_strides, c.head_dim_v, size) && cache_fits(c.k_cache, c.k_cache_strides, c.head_dim_qk) &&
+         cache_fits(c.v_cache, c.v_cache_strides, c.head_dim_v) &&
          (c.heads_q == 0 ||
           (fits(c.q, c.q_strides, c.head_dim_qk, size) && fits(c.q_out, c.q_out_strides, c.head_dim_qk, size)));
 }
@@ -54,6 +58,13 @@ Status CudaAppendKv::run(const AppendKv& c, const RunOptions& options) {
   out.rotary_sin = c.rotary.sin;
   out.k_scale = {c.k_scale.data, c.k_scale.batch, c.k_scale.head, 0};
   out.v_scale = {c.v_scale.data, c.v_scale.batch, c.v_scale.head, 0};
+  if (c.page_scale) out.k_scale.block = c.k_scale.block, out.v_scale.block = c.v_scale.block;
+  out.page_scale = c.page_scale ? 1 : 0;
+  out.vectorized_pages = c.vectorized_pages ? 1 : 0;
+  out.k_row_scale = c.k_row_scale;
+  out.v_row_scale = c.v_row_scale;
+  out.k_row_scale_strides = kernel_strides(c.k_row_scale_strides);
+  out.v_row_scale_strides = kernel_strides(c.v_row_scale_strides);
   out.rotary_dim = c.rotary.dim;
   out.rotary_positions = c.rotary.positions;
   out.rotary_row_stride = c.rotary.row_stride;

@@ -16,4 +16,7 @@ namespace tilesmith {
   return call.mode == SequenceMode::group ? call.total : call.batch * call.seqlen;
 }
 
+/// Elements of a cache that have 16 bytes: the unit of vectorized pages.
+[[nodiscard]] std::int64_t page_vector(const AppendKv& call);
+
 }  // namespace tilesmith

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
@@ -26,6 +29,12 @@ ElementType cache_element(DataType queries, KvElements cache) {
       return ElementType::int8;
   }
   return floating_element(queries);
+}
+
+float row_scale(float largest, KvElements cache) {
+  if (largest == 0.0F) return 1.0F;
+  return std::clamp(largest / (cache == KvElements::int8 ? 127.0F : 448.0F), std::numeric_limits<float>::min(),
+                    std::numeric_limits<float>::max());
 }
 
 }  // namespace tilesmith

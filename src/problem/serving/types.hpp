@@ -15,5 +15,7 @@ namespace tilesmith {
 [[nodiscard]] ElementType floating_element(DataType type);
 /// Of a cache for queries of such a type.
 [[nodiscard]] ElementType cache_element(DataType queries, KvElements cache);
+/// The scale of a row of such a cache of 8 bits whose largest magnitude is `largest`, where the call chooses it.
+[[nodiscard]] float row_scale(float largest, KvElements cache);
 
 }  // namespace tilesmith

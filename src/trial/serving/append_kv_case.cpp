@@ -35,9 +35,11 @@ class AppendKvCase final : public DirectCase {
     fill_uniform(angle, {s_.seed, kAngles}, -3.2F, 3.2F);
     for (const float x : angle) cos_.push_back(std::cos(x)), sin_.push_back(std::sin(x));
     // Some values are beyond the largest, and become it.
-    if (s_.cache != KvElements::as_queries)
-      for (std::int64_t h = 0; h < s_.heads_kv; ++h)
-        scale_.push_back(static_cast<float>((2.5 + 0.1 * static_cast<double>(h % 7)) / largest_of(cached_)));
+    const std::int64_t scales = s_.cache == KvElements::as_queries || s_.row_scale ? 0
+                                : s_.page_scale                                    ? pages() * s_.heads_kv
+                                                                                   : s_.heads_kv;
+    for (std::int64_t i = 0; i < scales; ++i)
+      scale_.push_back(static_cast<float>((2.5 + 0.1 * static_cast<double>(i % 7)) / largest_of(cached_)));
   }
 
   [[nodiscard]] std::vector<NamedInput> inputs() const override {
@@ -62,6 +64,9 @@ class AppendKvCase final : public DirectCase {
     std::vector<OutputSpec> out{spec("k_cache", cached_, pages(), s_.heads_kv, s_.page_size, s_.head_dim_qk),
                                 spec("v_cache", cached_, pages(), s_.heads_kv, s_.page_size, s_.head_dim_v)};
     if (s_.heads_q > 0) out.push_back(spec("q_out", type_, s_.batch, s_.heads_q, s_.seqlen, s_.head_dim_qk));
+    if (s_.row_scale)
+      for (const char* const name : {"k_row_scale", "v_row_scale"})
+        out.push_back(spec(name, ElementType::fp32, pages(), s_.heads_kv, s_.page_size, 1));
     return out;
   }
 
@@ -105,57 +110,52 @@ class AppendKvCase final : public DirectCase {
                 .sin = memory.input<float>("sin"),
                 .row_stride = s_.rotary_dim / 2,
                 .positions = s_.seqlen_k + s_.seqlen};
-    if (s_.cache != KvElements::as_queries)
-      c.k_scale = c.v_scale = {.data = memory.input<float>("scale"), .batch = 0, .head = 1, .block = 0};
+    c.vectorized_pages = s_.vectorized_pages;
+    c.page_scale = s_.page_scale;
+    if (!scale_.empty())
+      c.k_scale =
+          c.v_scale = {.data = memory.input<float>("scale"), .batch = s_.page_scale ? s_.heads_kv : 0, .head = 1};
+    if (s_.row_scale) {
+      c.k_row_scale = static_cast<float*>(memory.output("k_row_scale"));
+      c.v_row_scale = static_cast<float*>(memory.output("v_row_scale"));
+      c.k_row_scale_strides = c.v_row_scale_strides = {s_.heads_kv * s_.page_size, s_.page_size, 1};
+    }
     return c;
   }
 
   [[nodiscard]] std::string fault(std::span<const std::vector<std::byte>> written) const override {
-    std::vector<std::vector<char>> touched;
-    for (const auto& output : written) touched.emplace_back(output.size(), 0);
-    std::string wrong;
-    const auto check = [&](std::size_t output, ElementType type, std::int64_t row, std::span<const double> wanted,
-                           double inexact, const char* name) {
-      const auto dim = static_cast<std::int64_t>(wanted.size());
-      for (std::int64_t c = 0; c < dim && wrong.empty(); ++c) {
-        const auto at = static_cast<std::size_t>(row * dim + c);
-        std::fill_n(touched[output].begin() + static_cast<std::int64_t>(at * size_of(type)), size_of(type), 1);
-        const double got = load_element(type, written[output].data(), at);
-        double want = wanted[static_cast<std::size_t>(c)];
-        double limit = inexact;
-        if (type == ElementType::int8) {
-          want = std::clamp(want, -128.0, 127.0);
-          limit += 0.5;
-        } else {
-          if (type == ElementType::fp8e4m3) want = std::clamp(want, -448.0, 448.0);
-          limit += unit_roundoff(type) * std::abs(want) + smallest_subnormal(type);
-        }
-        if (!(std::abs(got - want) <= limit))
-          wrong = fmt::format("{}, row {}, element {} is {:.9g}, it should be {:.9g}: off by {:.3g}, at most {:.3g}",
-                              name, row, c, got, want, std::abs(got - want), limit);
-      }
-    };
+    Check check(written);
+    const std::size_t row_scales = s_.heads_q > 0 ? 3 : 2;  // of the outputs
     for (std::int64_t b = 0; b < s_.batch; ++b)
       for (std::int64_t t = 0; t < s_.seqlen; ++t) {
         const std::int64_t position = before_[static_cast<std::size_t>(b)] + t;
         const std::int64_t page = numbers_[static_cast<std::size_t>(b * stride_ + position / s_.page_size)];
         for (std::int64_t h = 0; h < s_.heads_kv; ++h) {
-          const std::int64_t from = (b * s_.heads_kv + h) * s_.seqlen + t;
-          const std::int64_t to = (page * s_.heads_kv + h) * s_.page_size + position % s_.page_size;
-          const double unit = scale_.empty() ? 1 : static_cast<double>(scale_[static_cast<std::size_t>(h)]);
-          check(0, cached_, to, turned(k_, from, position, unit), kInexact / unit, "k_cache");
-          check(1, cached_, to, row_of(v_, from, s_.head_dim_v, unit), kInexact / unit, "v_cache");
+          const std::int64_t from = (b * s_.heads_kv + h) * s_.seqlen + t, share = page * s_.heads_kv + h;
+          const std::int64_t page_row = position % s_.page_size;
+          for (const bool key : {true, false}) {
+            std::vector<double> wanted = key ? turned(k_, from, position) : row_of(v_, from, s_.head_dim_v);
+            double unit =
+                scale_.empty() ? 1 : static_cast<double>(scale_[static_cast<std::size_t>(s_.page_scale ? share : h)]);
+            if (s_.row_scale)
+              unit = check.row_scale(row_scales + (key ? 0 : 1), share * s_.page_size + page_row, wanted,
+                                     largest_of(cached_), key ? "k_row_scale" : "v_row_scale");
+            for (std::size_t c = 0; c < wanted.size(); ++c)
+              check.element(key ? 0 : 1, cached_,
+                            share * s_.page_size * static_cast<std::int64_t>(wanted.size()) +
+                                within_page(page_row, static_cast<std::int64_t>(c), key),
+                            wanted[c] / unit, kInexact / unit, key ? "k_cache" : "v_cache");
+          }
         }
         for (std::int64_t h = 0; h < s_.heads_q; ++h) {
           const std::int64_t row = (b * s_.heads_q + h) * s_.seqlen + t;
-          check(2, type_, row, turned(q_, row, position, 1), kInexact, "q_out");
+          const std::vector<double> wanted = turned(q_, row, position);
+          for (std::size_t c = 0; c < wanted.size(); ++c)
+            check.element(2, type_, row * s_.head_dim_qk + static_cast<std::int64_t>(c), wanted[c], kInexact, "q_out");
         }
       }
-    for (std::size_t i = 0; i < written.size() && wrong.empty(); ++i)
-      for (std::size_t byte = 0; byte < written[i].size() && wrong.empty(); ++byte)
-        if (touched[i][byte] == 0 && written[i][byte] != kBefore)
-          wrong = fmt::format("{} is changed at byte {}, where no token goes", outputs()[i].name, byte);
-    return wrong;
+    for (std::size_t i = 0; i < written.size(); ++i) check.untouched(i, outputs()[i].name);
+    return check.wrong;
   }
 
   [[nodiscard]] double bytes() const override {
@@ -166,6 +166,59 @@ class AppendKvCase final : public DirectCase {
   }
 
  private:
+  /// Compares what was written, and keeps the first difference and what has been looked at.
+  struct Check {
+    explicit Check(std::span<const std::vector<std::byte>> outputs) : written(outputs) {
+      for (const auto& output : written) touched.emplace_back(output.size(), 0);
+    }
+    double look(std::size_t output, ElementType type, std::int64_t at) {
+      std::fill_n(touched[output].begin() + at * static_cast<std::int64_t>(size_of(type)), size_of(type), 1);
+      return load_element(type, written[output].data(), static_cast<std::size_t>(at));
+    }
+    void element(std::size_t output, ElementType type, std::int64_t at, double want, double limit, const char* name) {
+      const double got = look(output, type, at);
+      if (type == ElementType::int8) {
+        want = std::clamp(want, -128.0, 127.0);
+        limit += 0.5;
+      } else {
+        if (type == ElementType::fp8e4m3) want = std::clamp(want, -448.0, 448.0);
+        limit += unit_roundoff(type) * std::abs(want) + smallest_subnormal(type);
+      }
+      if (wrong.empty() && !(std::abs(got - want) <= limit))
+        wrong = fmt::format("{}, element {} is {:.9g}, it should be {:.9g}: off by {:.3g}, at most {:.3g}", name, at,
+                            got, want, std::abs(got - want), limit);
+    }
+    /// The scale that was written for a row: what the row was divided by.
+    double row_scale(std::size_t output, std::int64_t at, std::span<const double> row, double largest,
+                     const char* name) {
+      const double got = look(output, ElementType::fp32, at);
+      double want = 0;
+      for (const double x : row) want = std::max(want, std::abs(x));
+      want = want == 0 ? 1 : want / largest;
+      if (wrong.empty() && !(std::abs(got - want) <= kInexact * want))
+        wrong = fmt::format("{}, row {} is {:.9g}, it should be {:.9g}", name, at, got, want);
+      return got;
+    }
+    void untouched(std::size_t output, const std::string& name) {
+      for (std::size_t byte = 0; byte < written[output].size() && wrong.empty(); ++byte)
+        if (touched[output][byte] == 0 && written[output][byte] != kBefore)
+          wrong = fmt::format("{} is changed at byte {}, where no token goes", name, byte);
+    }
+
+    std::span<const std::vector<std::byte>> written;
+    std::vector<std::vector<char>> touched;
+    std::string wrong;
+  };
+
+  /// Where an element of a row lies in a head's share of a page.
+  [[nodiscard]] std::int64_t within_page(std::int64_t row, std::int64_t column, bool key) const {
+    const std::int64_t dim = key ? s_.head_dim_qk : s_.head_dim_v;
+    if (!s_.vectorized_pages) return row * dim + column;
+    const auto unit = static_cast<std::int64_t>(16 / size_of(cached_));
+    return key ? (column / unit * s_.page_size + row) * unit + column % unit
+               : (row / unit * dim + column) * unit + row % unit;
+  }
+
   /// What fp32 arithmetic on numbers of up to 8 may lose.
   static constexpr double kInexact = 0x1p-19;
 
@@ -191,17 +244,15 @@ class AppendKvCase final : public DirectCase {
 
   [[nodiscard]] std::int64_t pages() const { return s_.batch * stride_; }
 
-  [[nodiscard]] std::vector<double> row_of(const HostArray& array, std::int64_t row, std::int64_t dim,
-                                           double unit) const {
+  [[nodiscard]] std::vector<double> row_of(const HostArray& array, std::int64_t row, std::int64_t dim) const {
     std::vector<double> out;
     for (std::int64_t c = 0; c < dim; ++c)
-      out.push_back(load_element(type_, array.data.data(), static_cast<std::size_t>(row * dim + c)) / unit);
+      out.push_back(load_element(type_, array.data.data(), static_cast<std::size_t>(row * dim + c)));
     return out;
   }
 
-  [[nodiscard]] std::vector<double> turned(const HostArray& array, std::int64_t row, std::int64_t position,
-                                           double unit) const {
-    std::vector<double> x = row_of(array, row, s_.head_dim_qk, unit);
+  [[nodiscard]] std::vector<double> turned(const HostArray& array, std::int64_t row, std::int64_t position) const {
+    std::vector<double> x = row_of(array, row, s_.head_dim_qk);
     const std::int64_t half = s_.rotary_dim / 2;
     for (std::int64_t i = 0; i < half; ++i) {
       const bool apart = s_.rotary_style == RotaryStyle::half;
@@ -238,6 +289,9 @@ Result<std::unique_ptr<const DirectCase>> append_kv_case(const AppendKvSizes& s)
   if (s.rotary_dim < 0 || s.rotary_dim % 2 != 0 || s.rotary_dim > s.head_dim_qk)
     return fail(ErrorCode::invalid_argument, fmt::format("rotary_dim is {}", s.rotary_dim),
                 fmt::format("an even number of 0 to {}, head_dim_qk", s.head_dim_qk));
+  if ((s.page_scale || s.row_scale) && (s.cache == KvElements::as_queries || (s.page_scale && s.row_scale)))
+    return fail(ErrorCode::invalid_argument, "scales of pages or rows of a cache that has none, or both",
+                "a cache of fp8 or int8, and one of them");
   for (const std::int64_t heads : {s.heads_q, s.heads_kv}) {
     const std::array whole{s.batch, heads, s.seqlen_k + s.seqlen + s.page_size, std::max(s.head_dim_qk, s.head_dim_v)};
     if (const auto bytes = byte_size(ElementType::fp32, whole); !bytes) return std::unexpected(bytes.error());

@@ -18,6 +18,8 @@ struct AppendKvSizes {
   std::int64_t page_size = 16;
   std::int64_t rotary_dim = 0;
   RotaryStyle rotary_style = RotaryStyle::half;
+  bool vectorized_pages = false;
+  bool page_scale = false, row_scale = false;  ///< of a cache of 8 bits: scales of pages are read, of rows written
   std::uint64_t seed = 0;
 };
 

@@ -140,7 +140,7 @@ CudaGemmWork split_weight_work(const KernelConfig& config, const CudaSpec& spec,
 /// its own bandwidth (docs/log/2026-11-cuda-conv.md).
 double split_weight_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
                             const ConvProblem& p) {
-  constexpr double kFromCache = 1.2e13, kLeftAndAdded = 1.33e12, kJoinSeconds = 1.7e-6;
+  constexpr double kFromCache = 1.1e13, kLeftAndAdded = 1.33e12, kJoinSeconds = 1.7e-6;
   constexpr double kCacheHidden = 3, kStepsHidden = 6;
   const auto together = [](double x, double y, double hidden) {
     return std::pow(std::pow(x, hidden) + std::pow(y, hidden), 1 / hidden);

@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -211,6 +213,44 @@ TEST(Conv, NothingLeaksFromOtherImagesAndGroups) {
     results.push_back(kept);
   }
   EXPECT_EQ(results[1], results[0]);
+}
+
+// What fills a word or an AMX tile behind a pixel's channels, or a tap's, is multiplied with zero only where it is
+// finite.
+TEST(Conv, OnlyResultsWithATapSeeAPixel) {
+  constexpr std::int64_t kRow = 4, kColumn = 33, kReach = 3;
+  for (const DataType type : {DataType::bf16, DataType::fp32})
+    for (const std::int64_t channels : {3, 40})
+      for (const float poison : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+        const ConvProblem p{.data_type = type,
+                            .type_out = type,
+                            .c = channels,
+                            .k = 32,
+                            .in_h = 11,
+                            .in_w = 70,
+                            .filter_h = 2 * kReach + 1,
+                            .filter_w = 2 * kReach + 1,
+                            .pad_h = kReach,
+                            .pad_w = kReach,
+                            .pad_high_h = kReach,
+                            .pad_high_w = kReach};
+        std::vector<float> values = whole_numbers({1, p.in_h, p.in_w, channels}, 1).to_floats();
+        values[static_cast<std::size_t>((kRow * p.in_w + kColumn) * channels)] = poison;
+        ConvInputs inputs;
+        inputs.x = make_array(ElementType::fp32, {1, p.in_h, p.in_w, channels}, values);
+        const std::int64_t weights = p.k * p.filter_h * p.filter_w * channels;
+        inputs.w = make_array(ElementType::fp32, {p.k, p.filter_h, p.filter_w, channels},
+                              std::vector<float>(static_cast<std::size_t>(weights), 1.0f));
+        const auto conv = ConvCase::create({.problem = p, .numbers = {}}, std::move(inputs));
+        ASSERT_TRUE(conv) << conv.error().text();
+        const std::vector<float> result = result_of(*conv);
+        for (std::int64_t h = 0; h < p.in_h; ++h)
+          for (std::int64_t v = 0; v < p.in_w; ++v) {
+            const bool meets = std::abs(h - kRow) <= kReach && std::abs(v - kColumn) <= kReach;
+            EXPECT_EQ(!std::isfinite(result[static_cast<std::size_t>((h * p.in_w + v) * p.k)]), meets)
+                << channels << " channels, pixel " << h << "," << v;
+          }
+      }
 }
 
 // Images further apart than 2^31 elements: offsets are 64 bits.

@@ -27,11 +27,12 @@ TS_INLINE Vec permuted(Vec x, IVec from) {
   return y;
 }
 
-// The lanes that spread one channel of each group over all lanes of the group, by that channel.
+// The lanes that spread one word of each group over all lanes of the group, by that word; of groups narrower than a
+// word the one that they are in.
 inline void spread_lanes(long long width, IVec (&lanes)[kLanes]) {
-  for (int j = 0; j < width; ++j) {
+  for (int j = 0; j < blocks_of(width, kPack); ++j) {
     int of_lane[kLanes];
-    for (int l = 0; l < kLanes; ++l) of_lane[l] = l - l % (int)width + j;
+    for (int l = 0; l < kLanes; ++l) of_lane[l] = (l - l % (int)width) / kPack + j;
     lanes[j] = load(of_lane);
   }
 }

@@ -2,8 +2,8 @@
 // A task computes a run of pixels of one phase, a block of (tap, channel) at a time: the image's pixels that they meet,
 // read as they lie or brought into rows of words, times the packed weights.
 
-// A thread's own memory; of memory at 0 `end` is its size.
-struct Scratch {
+// A thread's own memory.
+struct Scratch : Arrays {
   float *rows, *sums, *weights, *lines;
   int* offsets;  // -128 times the sums of the columns' weights
   Segment* segments;
@@ -11,9 +11,8 @@ struct Scratch {
   RowPlaces* places;
   Stored* raised;
   const float** table;  // where the rows of words begin: kPlaces for each segment, or one for all
-  unsigned long long end;
 
-  explicit Scratch(void* memory) : end(reinterpret_cast<unsigned long long>(memory)) {
+  explicit Scratch(void* memory) : Arrays(memory) {
     rows = take<float>(kFewRows * kRowWords + 2 * kLanes);
     sums = take<float>(kTileM * kTileN + kLanes);
     weights = take<float>(kTileK * kPanel);
@@ -24,14 +23,6 @@ struct Scratch {
     places = take<RowPlaces>(1);
     raised = take<Stored>(kMostRaised + kChunk);
     table = take<const float*>(kPlaces * (kReadsImage ? kMaxSegmentsInPlace : 1));
-  }
-
- private:
-  template <class T>
-  T* take(long long count) {
-    T* const begin = reinterpret_cast<T*>(end);
-    end += (count * sizeof(T) + 63) / 64 * 64;
-    return begin;
   }
 };
 

@@ -1,23 +1,44 @@
 // Convolution of groups of few channels, forward and backward data. Channels of the result lie along the lanes, those
 // of as many groups as a vector holds, so that a tap of a pixel is a vector of the image times a vector of weights:
 // where a group has one channel (depthwise) the image's own, else one channel of each group, spread over the group's
-// lanes. A task computes a run of pixels for a block of channels. Only taps that meet the image are visited: nothing is
-// multiplied with the border.
+// lanes; of int8 in fours (vpdpbusd) four channels of each group, whose sums are integers. A task computes a run of
+// pixels for a block of channels. Only rows of taps that meet the image are visited, and of floats only taps.
 
 constexpr int kBlockChannels = 32 * kLanes;  // of a task: long enough lines for the prefetchers
 constexpr int kPixelsOfTask = 512;
-constexpr int kTogether = 8;                             // pixels that share the loads of the weights
-constexpr bool kPairs = kAccumulators >= 2 * kTogether;  // of lines, whose rows of the image are brought once
+constexpr int kTogether = 8;  // pixels that share the loads of the weights
+constexpr bool kPairs =
+    kAccumulators >= 2 * kTogether && kPack == 1;  // of lines, whose rows of the image are brought once
 constexpr bool kCanStore = kElement == Element::fp32 || kElement == Element::bf16 || kElement == Element::fp16;
 constexpr int kTapsOfGroups = 3;  // at most as many neighbouring taps share those of the image where groups are wider
 
 static_assert(kTogether <= kAccumulators);
 
-// Packed weights: for each vector of the result's channels its taps, each with as many vectors as the group has
-// channels of the image.
+// Words of a group's channels of the image, which are its channels where words are floats.
+TS_INLINE long long words_of_group(const TsConvArgs& args) {
+  return blocks_of(width_of(args), kPack);
+}
+
+// Packed weights: for each vector of the result's channels its taps, each with as many vectors as the group has words;
+// behind them, for each row of taps, what is added for the offset of the image's elements.
+TS_INLINE long long words_of_vector(const TsConvArgs& args) {
+  return kLanes * (taps_of(args) * words_of_group(args) + (kOffset ? args.filter[0] * args.filter[1] : 0));
+}
+
+// Where a vector of channels begins, that from `channel` on. The last one begins earlier where it would not be whole,
+// and shares channels with the one before; not where its block has no other.
+TS_INLINE long long vector_start(const TsConvArgs& args, long long channel) {
+  const long long channels = channels_of(args);
+  return channel + kLanes > channels && channels % kBlockChannels >= kLanes ? channels - kLanes : channel;
+}
+
+TS_INLINE const float* weights_of_vector(const TsConvArgs& args, long long start) {
+  return static_cast<const float*>(args.workspace) + blocks_of(start, kLanes) * words_of_vector(args);
+}
+
 long long workspace_size(const void* args_pointer) {
   const TsConvArgs& args = arguments(args_pointer);
-  return 4 * blocks_of(channels_of(args), kLanes) * kLanes * taps_of(args) * width_of(args);
+  return 4 * blocks_of(channels_of(args), kLanes) * words_of_vector(args);
 }
 
 // Sums of pixels of two lines, and what the epilogue reads of one.
@@ -29,15 +50,53 @@ long long pack_tasks(const void* args_pointer) {
   return blocks_of(channels_of(arguments(args_pointer)), kLanes);
 }
 
+// Where tap `tap` of a filter lies behind its first.
+TS_INLINE long long tap_place(const TsConvArgs& args, long long tap) {
+  const TsConvStrides& s = args.w_strides;
+  const long long h = tap / args.filter[2];
+  return h / args.filter[1] * s.spatial[0] + h % args.filter[1] * s.spatial[1] + tap % args.filter[2] * s.spatial[2];
+}
+
+// Weights of `count` channels of the result in fours of the image's. A word may be of several groups, of which each
+// multiplies the others' channels by zero.
+template <class S = Sum>
+inline void pack_fours(const TsConvArgs& args, long long channel, int count, float* to) {
+  const TsConvStrides& s = args.w_strides;
+  const long long width = width_of(args), words = words_of_group(args);
+  const Stored* const w = static_cast<const Stored*>(args.w);
+  const bool dense = width >= 4 && s.channel == 1;
+  const Stored* lane[kLanes];
+  for (int l = 0; l < count; ++l) lane[l] = w + (channel + l) / width * s.group + l % width * s.batch;
+  float* offset = to + taps_of(args) * words * kLanes;
+  S total = {};
+  for (long long tap = 0; tap < taps_of(args); ++tap) {
+    long long place = tap_place(args, tap);
+    for (long long word = 0; word < words; ++word, to += kLanes, place += 4 * s.channel) {
+      Stored some[kLanes][4] = {};
+      for (int l = 0; dense && l < count; ++l) __builtin_memcpy(some[l], lane[l] + place, 4);
+      for (int l = 0; !dense && l < count; ++l)
+        for (int c = 0; c < min_of(4, width); ++c) some[l][(l - l % width + c) % 4] = lane[l][place + c * s.channel];
+      const Vec fours = *reinterpret_cast<const LooseVec*>(some);
+      store(to, fours);
+      total = multiply_add((Vec)splat(0x01010101), fours, total);
+    }
+    if ((tap + 1) % args.filter[2] > 0) continue;
+    store(offset, (Vec)(total * -128));
+    offset += kLanes;
+    total = S{};
+  }
+}
+
 void run_pack(const void* args_pointer, long long task, void*) {
   const TsConvArgs& args = arguments(args_pointer);
   const TsConvStrides& s = args.w_strides;
-  const long long taps = taps_of(args), width = width_of(args), channel = task * kLanes;
+  const long long taps = taps_of(args), width = width_of(args), channel = vector_start(args, task * kLanes);
   const int count = (int)min_of(kLanes, channels_of(args) - channel);
   const long long own = kForward ? s.batch : s.channel, other = kForward ? s.channel : s.batch;
   const Stored* const w = static_cast<const Stored*>(args.w);
   const auto place = [&](int l) { return (channel + l) / width * s.group + (channel + l) % width * own; };
-  float* to = static_cast<float*>(args.workspace) + channel * taps * width;
+  float* to = static_cast<float*>(args.workspace) + task * words_of_vector(args);
+  if constexpr (kOffset) return pack_fours(args, channel, count, to);
   // A channel's weights that lie evenly are lines, which are turned.
   const long long step = width == 1 ? s.spatial[2] : other;
   if (s.spatial[2] == width * step && (args.filter[1] == 1 || s.spatial[1] == args.filter[2] * s.spatial[2]) &&
@@ -57,9 +116,7 @@ void run_pack(const void* args_pointer, long long task, void*) {
     return;
   }
   for (long long tap = 0; tap < taps; ++tap) {
-    const long long h = tap / args.filter[2];
-    const Stored* const from =
-        w + h / args.filter[1] * s.spatial[0] + h % args.filter[1] * s.spatial[1] + tap % args.filter[2] * s.spatial[2];
+    const Stored* const from = w + tap_place(args, tap);
     for (long long j = 0; j < width; ++j, to += kLanes) {
       Stored some[kLanes] = {};
       for (int l = 0; l < count; ++l) some[l] = from[place(l) + j * other];
@@ -117,7 +174,23 @@ inline Met met_by_all(const Axis& axis) {
   return {min_of(first, axis.count), min_of(end, axis.count)};
 }
 
-// The image's vectors of channels, as the channels of the result meet them. `channel`: of the groups.
+template <class S>
+TS_INLINE S multiplied(S sum, Vec weights, Vec image) {
+  if constexpr (kOffset)
+    return multiply_add(image, weights, sum);
+  else
+    return sum + weights * image;
+}
+
+TS_INLINE Vec as_floats(Vec sum) {
+  return sum;
+}
+TS_INLINE Vec as_floats(IVec sum) {
+  return __builtin_convertvector(sum, Vec);
+}
+
+// The image's vectors of channels, or of words, as the channels of the result meet them. `channel`, `word`: of the
+// groups.
 struct Own {  // groups of one channel, whole vectors
   TS_INLINE Vec operator()(const Stored* from, long long) const { return load_floats<kElement, kLanes>(from); }
 };
@@ -133,6 +206,26 @@ struct Broadcast {  // the same, of groups as wide as a vector, from memory: per
   TS_INLINE Vec operator()(const Stored* from, long long channel) const { return splat((float)from[channel]); }
 };
 
+struct SpreadFours {  // one word of each group in all its lanes
+  const IVec* lanes;
+  TS_INLINE Vec operator()(const Stored* from, long long word) const {
+    typedef float Quarter __attribute__((vector_size(16), aligned(1), may_alias));
+    Vec x;
+    asm("vbroadcastf32x4 %1, %0" : "=v"(x) : "m"(*reinterpret_cast<const Quarter*>(from)));
+    x = raised<true>(x);
+    asm("vpermilps %1, %0, %0" : "+v"(x) : "v"(lanes[word]));
+    return x;
+  }
+};
+
+struct BroadcastFours {  // the same, of groups as wide as a vector
+  TS_INLINE Vec operator()(const Stored* from, long long word) const {
+    int x;
+    __builtin_memcpy(&x, from + 4 * word, 4);
+    return raised<true>((Vec)splat(x));
+  }
+};
+
 struct Gathered {  // channels that do not lie behind one another, or are less than a vector
   const IVec* lanes;
   const long long* places;
@@ -140,24 +233,27 @@ struct Gathered {  // channels that do not lie behind one another, or are less t
   Vec operator()(const Stored* from, long long channel) const {
     Stored some[kLanes] = {};
     for (int l = 0; l < count; ++l) some[l] = from[places[l]];
+    if constexpr (kOffset) return SpreadFours{lanes}(some, channel);
     return permuted(load_floats<kElement, kLanes>(some), lanes[channel]);
   }
 };
 
-// A row of taps: elements of the image from one pixel, and one tap, to the next; floats of the weights between taps.
+// A row of taps: elements of the image from one pixel, and one tap, to the next; words of the weights between taps.
 struct Row {
   long long pixel, tap, weight, taps;
 };
 
-// Adds a row to kPixels pixels.
+// Adds a row to kPixels pixels. Taps before `low` and from `high` on meet zeros.
 template <int kPixels, class Read>
-TS_INLINE void add_row(Vec (&sums)[kPixels], const Stored* image, const float* weights, const Row& row, long long width,
-                       Read read) {
+TS_INLINE void add_row(Sum (&sums)[kPixels], const Stored* image, const float* weights, const Row& row, long long words,
+                       long long low, long long high, Read read) {
   for (long long tap = 0; tap < row.taps; ++tap, image += row.tap, weights += row.weight)
-    for (long long channel = 0; channel < width; ++channel) {
-      const Vec weight = load(weights + channel * kLanes);
+    for (long long word = 0; word < words; ++word) {
+      const Vec weight = load(weights + word * kLanes);
+      const bool inside = !kOffset || (tap >= low && tap < high);
 #pragma GCC unroll 8
-      for (int p = 0; p < kPixels; ++p) sums[p] = sums[p] + weight * read(image + p * row.pixel, channel);
+      for (int p = 0; p < kPixels; ++p)
+        sums[p] = multiplied(sums[p], weight, inside ? read(image + p * row.pixel, word) : raised<true>(Vec{}));
     }
 }
 
@@ -165,24 +261,25 @@ TS_INLINE void add_row(Vec (&sums)[kPixels], const Stored* image, const float* w
 // vector of the image is brought once. `image` is what the first pixel meets at the first tap; of the pixels from there
 // on, those from `low` to `high` lie inside the image, with kEdge not all.
 template <int kPixels, int kTaps, int kPace, bool kEdge, class Read>
-TS_INLINE void slide_row(Vec (&sums)[kPixels], const Stored* image, const float* weights, const Row& row,
-                         long long width, int low, int high, Read read) {
-  for (long long channel = 0; channel < width; ++channel, weights += kLanes) {
+TS_INLINE void slide_row(Sum (&sums)[kPixels], const Stored* image, const float* weights, const Row& row,
+                         long long words, int low, int high, Read read) {
+  for (long long word = 0; word < words; ++word, weights += kLanes) {
 #pragma GCC unroll 32
     for (int at = 0; at < (kPixels - 1) * kPace + kTaps; ++at) {
-      if (kEdge && (at < low || at >= high)) continue;
-      const Vec x = read(image + at * row.tap, channel);
+      const bool inside = !kEdge || (at >= low && at < high);
+      if (!kOffset && !inside) continue;
+      const Vec x = inside ? read(image + at * row.tap, word) : raised<true>(Vec{});
 #pragma GCC unroll 8
       for (int tap = 0; tap < kTaps; ++tap)
         if (at >= tap && (at - tap) % kPace == 0 && (at - tap) / kPace < kPixels)
-          sums[(at - tap) / kPace] = sums[(at - tap) / kPace] + load(weights + tap * row.weight) * x;
+          sums[(at - tap) / kPace] = multiplied(sums[(at - tap) / kPace], load(weights + tap * row.weight), x);
     }
   }
 }
 
 // The same of two lines of pixels, of which the second meets a row of the image at the taps of weights_of_second.
 template <int kPixels, int kTaps, bool kEdge, class Read>
-TS_INLINE void slide_rows(Vec (&sums)[kPixels], Vec (&second)[kPixels], const Stored* image, const float* weights,
+TS_INLINE void slide_rows(Sum (&sums)[kPixels], Sum (&second)[kPixels], const Stored* image, const float* weights,
                           const float* weights_of_second, const Row& row, int low, int high, Read read) {
 #pragma GCC unroll 32
   for (int at = 0; at < kPixels - 1 + kTaps; ++at) {
@@ -191,8 +288,8 @@ TS_INLINE void slide_rows(Vec (&sums)[kPixels], Vec (&second)[kPixels], const St
 #pragma GCC unroll 8
     for (int tap = 0; tap < kTaps; ++tap)
       if (at >= tap && at - tap < kPixels) {
-        sums[at - tap] = sums[at - tap] + load(weights + tap * row.weight) * x;
-        second[at - tap] = second[at - tap] + load(weights_of_second + tap * row.weight) * x;
+        sums[at - tap] = multiplied(sums[at - tap], load(weights + tap * row.weight), x);
+        second[at - tap] = multiplied(second[at - tap], load(weights_of_second + tap * row.weight), x);
       }
   }
 }
@@ -259,66 +356,79 @@ struct Line {
   long long i0, i1;  // coordinates in the phase of the outer two axes
   Met outer_met, middle_met;
   long long first, end;  // channels
-  const IVec* lanes;     // of a vector of the image's channels, for each channel of a group
+  const IVec* lanes;     // of a vector of the image's channels, or words, for each of a group
   bool dense, even;      // channels of the image lie behind one another; what the epilogue writes and reads lies evenly
   float* sums;           // of kTogether pixels of two lines
 
-  // Calls add(image, weights) for every row of taps that meets the image: what it meets at channel `channel` of the
-  // groups from the innermost axis's pixel 0, and the weights of its tap 0.
+  // Calls add(image, weights, offset) for every row of taps that meets the image: what it meets at channel `channel` of
+  // the groups from the innermost axis's pixel 0, the weights of its tap 0, and what is added for the offset.
   template <class Add>
   TS_INLINE void for_rows(long long channel, Add add) const {
     const TsConvStrides& from = kForward ? args.x_strides : args.y_strides;
     const Axis &outer = phase.axis[0], &middle = phase.axis[1];
-    const long long width = width_of(args), tap_floats = width * kLanes;
-    const long long rows = middle.tap_step * args.filter[2] * tap_floats, step = middle.hop * from.spatial[1];
+    const long long width = width_of(args), tap_words = words_of_group(args) * kLanes;
+    const long long rows = middle.tap_step * args.filter[2] * tap_words, step = middle.hop * from.spatial[1];
+    const float* const of_vector = weights_of_vector(args, channel);
     for (long long t0 = outer_met.first; t0 < outer_met.end; ++t0) {
       const Stored* image = static_cast<const Stored*>(kForward ? args.x : args.y) + pixel.member * from.batch +
                             channel_place(from, width, channel) +
                             (i0 * outer.pace + outer.start + t0 * outer.hop) * from.spatial[0] +
                             (i1 * middle.pace + middle.start + middle_met.first * middle.hop) * from.spatial[1];
-      const float* weights =
-          static_cast<const float*>(args.workspace) + channel * taps_of(args) * width +
-          (((outer.tap_first + t0 * outer.tap_step) * args.filter[1] + middle.tap_first) * args.filter[2]) *
-              tap_floats +
-          middle_met.first * rows;
-      for (long long t1 = middle_met.first; t1 < middle_met.end; ++t1, image += step, weights += rows)
-        add(image, weights);
+      const long long number = (outer.tap_first + t0 * outer.tap_step) * args.filter[1] + middle.tap_first +
+                               middle_met.first * middle.tap_step;
+      const float* weights = of_vector + number * args.filter[2] * tap_words;
+      const float* offset = of_vector + taps_of(args) * tap_words + number * kLanes;
+      for (long long t1 = middle_met.first; t1 < middle_met.end; ++t1, image += step, weights += rows) {
+        add(image, weights, offset);
+        offset += middle.tap_step * kLanes;
+      }
     }
+  }
+
+  template <int kPixels>
+  TS_INLINE static void add_offset(Sum (&sum)[kPixels], const float* offset) {
+    if constexpr (!kOffset) return;
+    const Sum more = (Sum)load(offset);
+#pragma GCC unroll 8
+    for (int p = 0; p < kPixels; ++p) sum[p] += more;
   }
 
   // kPixels pixels from i on, that meet these taps of the innermost axis, for a vector of channels.
   template <int kPixels, class Read>
-  TS_INLINE void add_vector(long long i, Met met, long long channel, Read read, Vec (&sum)[kPixels]) const {
+  TS_INLINE void add_vector(long long i, Met met, long long channel, Read read, Sum (&sum)[kPixels]) const {
     const TsConvStrides& from = kForward ? args.x_strides : args.y_strides;
     const Axis& inner = phase.axis[2];
-    const long long width = width_of(args), tap_floats = width * kLanes;
-    const long long place = (i * inner.pace + inner.start + met.first * inner.hop) * from.spatial[2];
-    const long long tap = (inner.tap_first + met.first * inner.tap_step) * tap_floats;
-    const Row row = {inner.pace * from.spatial[2], inner.hop * from.spatial[2], inner.tap_step * tap_floats,
-                     met.end - met.first};
-    for_rows(channel, [&](const Stored* image, const float* weights) {
-      add_row<kPixels>(sum, image + place, weights + tap, row, width, read);
+    const long long words = words_of_group(args), tap_words = words * kLanes;
+    const Met visited = kOffset ? Met{0, inner.taps} : met;
+    const long long place = (i * inner.pace + inner.start + visited.first * inner.hop) * from.spatial[2];
+    const long long tap = (inner.tap_first + visited.first * inner.tap_step) * tap_words;
+    const Row row = {inner.pace * from.spatial[2], inner.hop * from.spatial[2], inner.tap_step * tap_words,
+                     visited.end - visited.first};
+    for_rows(channel, [&](const Stored* image, const float* weights, const float* offset) {
+      add_offset(sum, offset);
+      add_row<kPixels>(sum, image + place, weights + tap, row, words, met.first, met.end, read);
     });
   }
 
   template <int kPixels, int kTaps, int kPace, class Read>
-  TS_INLINE void slide_vector(long long i, long long channel, Read read, Vec (&sum)[kPixels]) const {
+  TS_INLINE void slide_vector(long long i, long long channel, Read read, Sum (&sum)[kPixels]) const {
     const TsConvStrides& from = kForward ? args.x_strides : args.y_strides;
     const Axis& inner = phase.axis[2];
-    const long long width = width_of(args), tap_floats = width * kLanes;
+    const long long words = words_of_group(args), tap_words = words * kLanes;
     // Where taps go against the pixels, the last one is the first.
     const bool turned = inner.hop < 0;
     const long long begin = i * kPace + inner.start - (turned ? kTaps - 1 : 0);
-    const long long tap = (inner.tap_first + (turned ? kTaps - 1 : 0) * inner.tap_step) * tap_floats;
-    const Row row = {0, from.spatial[2], turned ? -inner.tap_step * tap_floats : inner.tap_step * tap_floats, kTaps};
+    const long long tap = (inner.tap_first + (turned ? kTaps - 1 : 0) * inner.tap_step) * tap_words;
+    const Row row = {0, from.spatial[2], turned ? -inner.tap_step * tap_words : inner.tap_step * tap_words, kTaps};
     constexpr int kMet = (kPixels - 1) * kPace + kTaps;
     const int low = (int)max_of(0, -begin), high = (int)min_of(kMet, inner.size - begin);
-    for_rows(channel, [&](const Stored* image, const float* weights) {
+    for_rows(channel, [&](const Stored* image, const float* weights, const float* offset) {
       const Stored* const at = image + begin * from.spatial[2];
+      add_offset(sum, offset);
       if (low == 0 && high == kMet)
-        slide_row<kPixels, kTaps, kPace, false>(sum, at, weights + tap, row, width, low, high, read);
+        slide_row<kPixels, kTaps, kPace, false>(sum, at, weights + tap, row, words, low, high, read);
       else
-        slide_row<kPixels, kTaps, kPace, true>(sum, at, weights + tap, row, width, low, high, read);
+        slide_row<kPixels, kTaps, kPace, true>(sum, at, weights + tap, row, words, low, high, read);
     });
   }
 
@@ -359,15 +469,19 @@ struct Line {
   }
 
   template <int kPixels>
-  TS_INLINE void put(const Vec (&sum)[kPixels], int pixels, long long channel, const Target& to) const {
+  TS_INLINE void put(const Sum (&sum)[kPixels], int pixels, long long channel, const Target& to) const {
 #pragma GCC unroll 8
     for (int p = 0; p < kPixels; ++p)
-      if (p < pixels) to.put(p * to.step + (channel - first), sum[p]);
+      if (p < pixels) to.put(p * to.step + (channel - first), as_floats(sum[p]));
   }
 
   // Calls use(read) with what reads whole vectors of the image.
   template <class Use>
   TS_INLINE void with_reader(Use use) const {
+    if constexpr (kOffset) {
+      if (width_of(args) == kLanes) return use(BroadcastFours{});
+      return use(SpreadFours{lanes});
+    }
     if (width_of(args) == 1) return use(Own{});
     if constexpr (kElement == Element::fp32) {
       if (width_of(args) == kLanes) return use(Broadcast{});
@@ -379,9 +493,13 @@ struct Line {
   template <int kPixels, int kTaps, int kPace>
   void slide(long long i, int pixels, const Target& to) const {
     if constexpr (kPixels == kTogether) prefetch(i + kTogether);
-    long long channel = first;
-    for (; channel + kLanes <= end; channel += kLanes) {
-      Vec sum[kPixels] = {};
+    for (long long vector = first; vector < end; vector += kLanes) {
+      const long long channel = vector_start(args, vector);
+      if (channel + kLanes > end) {
+        for (int p = 0; p < pixels; ++p) add_gathered(i + p, channel, to.behind(p * to.step));
+        break;
+      }
+      Sum sum[kPixels] = {};
       if constexpr (kTaps > kTapsOfGroups)
         slide_vector<kPixels, kTaps, kPace>(i, channel, Own{}, sum);
       else
@@ -389,8 +507,6 @@ struct Line {
                         __attribute__((always_inline)) { slide_vector<kPixels, kTaps, kPace>(i, channel, read, sum); });
       put(sum, pixels, channel, to);
     }
-    if (channel < end)
-      for (int p = 0; p < pixels; ++p) add_gathered(i + p, channel, to.behind(p * to.step));
   }
 
   // One pixel for a vector of channels of which perhaps not all are there.
@@ -401,16 +517,17 @@ struct Line {
     long long places[kLanes];
     for (int l = 0; l < count; ++l)
       places[l] = channel_place(from, width, channel + l) - channel_place(from, width, channel);
-    Vec sum[1] = {};
+    Sum sum[1] = {};
     add_vector<1>(i, met_by(phase.axis[2], i), channel, Gathered{lanes, places, count}, sum);
-    to.put_some(channel - first, sum[0], count);
+    to.put_some(channel - first, as_floats(sum[0]), count);
   }
 
   template <int kPixels>
   void add(long long i, Met met, const Target& to) const {
-    for (long long channel = first; channel < end; channel += kLanes) {
+    for (long long vector = first; vector < end; vector += kLanes) {
+      const long long channel = vector_start(args, vector);
       if (dense && channel + kLanes <= end) {
-        Vec sum[kPixels] = {};
+        Sum sum[kPixels] = {};
         with_reader([&](auto read) __attribute__((always_inline)) { add_vector<kPixels>(i, met, channel, read, sum); });
         put(sum, kPixels, channel, to);
       } else {
@@ -429,14 +546,14 @@ struct Line {
       lines.pixel[p] = pixel;
       lines.pixel[p].at[2] = phase.axis[2].first + (i + p) * phase.axis[2].step;
     }
-    const auto as_floats = [](Vec sum, int) { return sum; };
+    const auto unchanged = [](Vec sum, int) { return sum; };
     if (even)
       return finish_lines(written, strides, channels_of(args), lines, first, (int)(end - first), from, kBlockChannels,
-                          as_floats);
+                          unchanged);
     const long long width = width_of(args);
     for (long long channel = first; channel < end; channel += width)
       finish_lines(ChannelsAsGroups(args, channel / width), strides, width, lines, 0, (int)width,
-                   from + (channel - first), kBlockChannels, as_floats);
+                   from + (channel - first), kBlockChannels, unchanged);
   }
 
   // Calls compute(i, pixels, target) for runs of up to kTogether pixels, and finishes them.
@@ -468,8 +585,10 @@ struct Line {
     if (!dense || inner.pace != kPace || (inner.hop != 1 && inner.hop != -1)) return false;
     if (width_of(args) > 1 && inner.taps > kTapsOfGroups) return false;
     if (inner.taps == 3) return slide_all<3, kPace>(), true;
-    if (inner.taps == 5) return slide_all<5, kPace>(), true;
-    if (inner.taps == 7) return slide_all<7, kPace>(), true;
+    if constexpr (kPack == 1) {
+      if (inner.taps == 5) return slide_all<5, kPace>(), true;
+      if (inner.taps == 7) return slide_all<7, kPace>(), true;
+    }
     if constexpr (!kForward) {  // phases of strides
       if (inner.taps == 1) return slide_all<1, kPace>(), true;
       if (inner.taps == 2) return slide_all<2, kPace>(), true;
@@ -480,7 +599,7 @@ struct Line {
 
   // This line and the next, which meet neighbouring rows of the image: kPixels pixels of both from i on.
   template <int kPixels, int kTaps, bool kEdge>
-  TS_INLINE void slide_pair(long long i, long long channel, Vec (&sum)[kPixels], Vec (&second)[kPixels]) const {
+  TS_INLINE void slide_pair(long long i, long long channel, Sum (&sum)[kPixels], Sum (&second)[kPixels]) const {
     const TsConvStrides& from = kForward ? args.x_strides : args.y_strides;
     const Axis &outer = phase.axis[0], &middle = phase.axis[1], &inner = phase.axis[2];
     // Rows of the image and pixels in their order; where taps go against them, the last tap is the first.
@@ -497,7 +616,7 @@ struct Line {
                             channel * from.group + (i0 * outer.pace + outer.start + t0 * outer.hop) * from.spatial[0] +
                             first_row * from.spatial[1] + begin * from.spatial[2];
       const float* weights =
-          static_cast<const float*>(args.workspace) + channel * taps_of(args) +
+          weights_of_vector(args, channel) +
           (((outer.tap_first + t0 * outer.tap_step) * args.filter[1] + first_tap) * args.filter[2] + tap) * kLanes;
       slide_row<kPixels, kTaps, 1, kEdge>(sum, image, weights, row, 1, low, high, Own{});
       for (long long t1 = 1; t1 < middle.taps; ++t1) {
@@ -525,19 +644,22 @@ struct Line {
       const bool whole = i + inner.start + min_of(0, (kTaps - 1) * inner.hop) >= 0 &&
                          i + kTogether - 1 + inner.start + max_of(0, (kTaps - 1) * inner.hop) < inner.size;
       next.prefetch(i + kTogether);
-      long long channel = first;
-      for (; channel + kLanes <= end; channel += kLanes) {
-        Vec sum[kTogether] = {}, second[kTogether] = {};
+      for (long long vector = first; vector < end; vector += kLanes) {
+        const long long channel = vector_start(args, vector);
+        if (channel + kLanes > end) {
+          for (int p = 0; p < pixels; ++p) {
+            add_gathered(i + p, channel, to.behind(p * to.step));
+            next.add_gathered(i + p, channel, second_to.behind(p * to.step));
+          }
+          break;
+        }
+        Sum sum[kTogether] = {}, second[kTogether] = {};
         if (whole)
           slide_pair<kTogether, kTaps, false>(i, channel, sum, second);
         else
           slide_pair<kTogether, kTaps, true>(i, channel, sum, second);
         put(sum, pixels, channel, to);
         put(second, pixels, channel, second_to);
-      }
-      for (int p = 0; channel < end && p < pixels; ++p) {
-        add_gathered(i + p, channel, to.behind(p * to.step));
-        next.add_gathered(i + p, channel, second_to.behind(p * to.step));
       }
       if (straight) continue;
       finish(i, pixels, to.sums);
@@ -546,8 +668,9 @@ struct Line {
   }
 
   // Whether it went together with the next line: where both meet all rows of taps, at neighbouring rows of the image.
+  template <bool kWanted = kPairs>
   [[nodiscard]] bool runs_with_next() const {
-    if constexpr (kPairs) {
+    if constexpr (kWanted) {
       const Axis &middle = phase.axis[1], &inner = phase.axis[2];
       const auto meets_neighbours = [](const Axis& axis) {
         return axis.pace == 1 && (axis.hop == 1 || axis.hop == -1);

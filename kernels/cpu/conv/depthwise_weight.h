@@ -238,7 +238,7 @@ inline void add_lines_of_groups(const TsConvArgs& args, const Shape& shape, long
 
 long long scratch_size(const void* args_pointer) {
   const Shape shape(arguments(args_pointer));
-  return 4 * shape.factors * kBlockChannels + (shape.width > 1 ? (long long)sizeof(Pixels) : 0);
+  return 4 * (shape.factors * kBlockChannels + kLanes) + (shape.width > 1 ? (long long)sizeof(Pixels) : 0);
 }
 
 void run_weight(const void* args_pointer, long long task, void* memory) {
@@ -246,22 +246,34 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
   const Shape shape(args);
   const long long split = task / shape.blocks, channel = task % shape.blocks * kBlockChannels;
   const int channels = (int)min_of(kBlockChannels, channels_of(args) - channel);
+  // The last block, and the last vector, begin earlier where that makes them whole: by so many channels.
+  const auto earlier = [&](long long first, int size) {
+    const long long end = channels_of(args);
+    return (int)(first + size > end && end >= size ? first + size - end : 0);
+  };
+  const int shift = earlier(channel, kBlockChannels), count = channels + shift;
+  const long long begin = channel - shift;
+  int shifts[kBlockVectors];
+  for (int& each : shifts) each = shift;
   float* const sums = static_cast<float*>(memory);
   zero_words(sums, (int)shape.factors * kBlockChannels);
   if (shape.width > 1) {
-    Pixels& pixels = *reinterpret_cast<Pixels*>(sums + shape.factors * kBlockChannels);
-    add_lines_of_groups(args, shape, split, channel, channels, pixels, sums);
-  } else if (channels == kBlockChannels && args.x_strides.group == 1 && args.y_strides.group == 1) {
-    add_lines<kBlockVectors>(args, shape, split, channel, kLanes, sums);
+    Pixels& pixels = *reinterpret_cast<Pixels*>(sums + shape.factors * kBlockChannels + kLanes);
+    add_lines_of_groups(args, shape, split, begin, count, pixels, sums);
+  } else if (count == kBlockChannels && args.x_strides.group == 1 && args.y_strides.group == 1) {
+    add_lines<kBlockVectors>(args, shape, split, begin, kLanes, sums);
   } else {
-    for (int v = 0; v * kLanes < channels; ++v)
-      add_lines<1>(args, shape, split, channel + v * kLanes, (int)min_of(kLanes, channels - v * kLanes),
+    for (int v = 0; v * kLanes < channels; ++v) {
+      const long long first = channel + v * kLanes;
+      shifts[v] = earlier(first, kLanes);
+      add_lines<1>(args, shape, split, first - shifts[v], (int)min_of(kLanes, channels - v * kLanes + shifts[v]),
                    sums + v * kLanes);
+    }
   }
   float* const to = static_cast<float*>(args.workspace) + shape.partial(split) + channel;
   for (long long f = 0; f < shape.factors; ++f)
     for (int v = 0; v * kLanes < channels; ++v)
-      store(to + f * shape.channels + v * kLanes, load(sums + f * kBlockChannels + v * kLanes));
+      store(to + f * shape.channels + v * kLanes, load(sums + f * kBlockChannels + v * kLanes + shifts[v]));
 }
 
 // A task adds the partials of a vector of channels in their order, and writes their weights.

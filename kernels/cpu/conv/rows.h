@@ -107,40 +107,78 @@ inline void inner_part_to_words(const Stored* from, const ChannelLine& line, lon
                                 int count, float* to) {
   if (part.first >= part.end) return empty_words(to, words_of(count));
   Stored some[kTileK * kPack] = {};
-  for (long long e = part.first; e < part.end; ++e) some[e] = from[line.at(channel + e)];
+  line.copy(from, channel + part.first, (int)(part.end - part.first), some + part.first);
   line_to_words<true>(some, 1, count, to);
 }
 
-// Copies what the rows of a task meet of the image, from the first element to the last, and adds 128 to each: elements
-// stay as far apart as they are. False where the image has gaps, or that is too much, or more than the rows' words.
-inline bool raise_image(const Call& args, const Phase& phase, RowPlaces& rows, int count, Stored* copy) {
+// Elements of the image.
+struct Part {
+  const Stored* first;
+  long long count, behind;  // behind them are so many more
+};
+
+// What the rows of a task meet of the image, from the first element to the last. Nothing where the image has gaps, or
+// that is more than the rows' words.
+inline Part part_met(const Call& args, const Phase& phase, const RowPlaces& rows, int count) {
   const TsConvStrides& s = image_strides(args);
-  const Stored* const image = static_cast<const Stored*>(args.x);
-  long long size = args.folded > 0 ? args.folded : args.c;
+  const Stored* const image = static_cast<const Stored*>(kForward ? args.x : args.y);
+  long long size = args.folded > 0 ? args.folded : image_channels(args);
   bool dense = args.groups == 1 && s.channel == 1;
   for (int d = 2; d >= 0; --d) {
-    dense = dense && (args.x_size[d] == 1 || s.spatial[d] == size);
-    size *= args.x_size[d];
+    dense = dense && (phase.axis[d].size == 1 || s.spatial[d] == size);
+    size *= phase.axis[d].size;
   }
-  if (!dense || (args.batch > 1 && s.batch != size)) return false;
+  if (!dense || (args.batch > 1 && s.batch != size)) return {};
   size *= args.batch;
   const Stored *lowest = rows.image[0], *highest = lowest;
   for (int r = 1; r < count; ++r) {
     lowest = rows.image[r] < lowest ? rows.image[r] : lowest;
     highest = rows.image[r] > highest ? rows.image[r] : highest;
   }
-  long long first = lowest - image, end = highest - image + args.c;
+  long long first = lowest - image, end = highest - image + image_channels(args);
   for (int d = 0; d < 3; ++d) {
     const Axis& axis = phase.axis[d];
-    first += axis.start * s.spatial[d];
-    end += (axis.start + (axis.taps - 1) * axis.hop) * s.spatial[d];
+    const long long reach = (axis.taps - 1) * axis.hop;
+    first += (axis.start + min_of(0, reach)) * s.spatial[d];
+    end += (axis.start + max_of(0, reach)) * s.spatial[d];
   }
   first = max_of(first, 0);
   end = min_of(end, size);
-  if (first >= end || end - first > min_of(kMostRaised, count * phase.taps * args.c)) return false;
-  line_to_words<true>(image + first, 1, (int)(end - first), reinterpret_cast<float*>(copy));
-  rows.moved = reinterpret_cast<long long>(copy) - reinterpret_cast<long long>(image + first);
+  if (first >= end || end - first > count * phase.taps * image_channels(args)) return {};
+  return {image + first, end - first, size - end};
+}
+
+// Copies that and adds 128 to each element: they stay as far apart as they are. False where it is nothing or too much.
+inline bool raise_image(const Call& args, const Phase& phase, RowPlaces& rows, int count, Stored* copy) {
+  const Part part = part_met(args, phase, rows, count);
+  if (part.count == 0 || part.count > kMostRaised) return false;
+  line_to_words<true>(part.first, 1, (int)part.count, reinterpret_cast<float*>(copy));
+  rows.moved = reinterpret_cast<long long>(copy) - reinterpret_cast<long long>(part.first);
   return true;
+}
+
+// Whether all of that, and what a tile may read behind it, is bf16 whose product with zero is zero: neither infinite
+// nor NaN.
+template <class V = UVec>
+inline bool bears_zeros(const Call& args, const Phase& phase, const RowPlaces& rows, int count) {
+  const Part part = part_met(args, phase, rows, count);
+  const long long end = part.count + min_of(part.behind, kChunk);
+  V found = {};
+  for (long long i = 0; i < end; i += kChunk) {
+    const V pair = (V)load_part(part.first + i, (int)min_of(kChunk, end - i));
+    found |= ((pair & 0x7f807f80u) + 0x00800080u) & 0x80008000u;  // an exponent of ones overflows
+  }
+  unsigned lanes[kLanes], any = 0;
+  store(reinterpret_cast<int*>(lanes), (IVec)found);
+  for (const unsigned lane : lanes) any |= lane;
+  return part.count > 0 && any == 0;
+}
+
+inline bool bears_filling(const Call& args, const Phase& phase, const RowPlaces& rows, int count) {
+  if constexpr (kTiles && kElement == Element::bf16)
+    return bears_zeros(args, phase, rows, count);
+  else
+    return false;
 }
 
 // How the rows of a phase are brought.
@@ -154,10 +192,11 @@ struct ImageRows {
   ImageRows(const Call& call, const Phase& its, long long tap_words, RowPlaces& rows, int count,
             [[maybe_unused]] Stored* copy)
       : args(call), phase(its), line(call.line(image_strides(call))) {
-    // What fills the last word, or tile, is multiplied with zeros, which only integers bear.
+    // What fills the last word, or tile, is multiplied with zeros, which integers bear, and what is finite.
     const long long segments = phase.taps * tap_words <= kTileK ? phase.taps : (kTileK - 2) / max_of(1, tap_words) + 2;
     in_place = kReadsImage && line.step == 1 && line.even && segments <= kMaxSegmentsInPlace &&
-               (kInteger || image_channels(args) % (kPack * kStep) == 0) && (!kTiles || kInteger || args.folded == 0);
+               (kInteger || (image_channels(args) % (kPack * kStep) == 0 && (!kTiles || args.folded == 0)) ||
+                bears_filling(args, phase, rows, count));
     last_inside = args.folded > 0 ? args.x_size[2] - args.c / args.folded : 0;
     rows.moved = 0;
     if constexpr (kOffset) in_place = in_place && raise_image(args, phase, rows, count, copy);

@@ -68,17 +68,16 @@ struct Pixels {
   }
 };
 
-// A thread's own memory; of memory at 0 `end` is its size.
-struct Scratch {
+// A thread's own memory.
+struct Scratch : Arrays {
   float *a, *b, *sums;
   float* tiles;  // AMX: a's rows as lines of words
   Segment* segments;
   Pixels* pixels;
   const float** table;      // where the words of a segment's rows begin, for each pixel
   const float** tile_rows;  // where rows of tiles begin
-  unsigned long long end;
 
-  explicit Scratch(void* memory) : end(reinterpret_cast<unsigned long long>(memory)) {
+  explicit Scratch(void* memory) : Arrays(memory) {
     a = take<float>(kTileM * kTileK + 2 * kLanes);
     b = take<float>(kTileN * kTileK);
     sums = take<float>(kTileM * kTileN);
@@ -87,14 +86,6 @@ struct Scratch {
     pixels = take<Pixels>(1);
     table = take<const float*>(kReadsImage ? kMaxSegmentsInPlace * kPlaces : kPixels + kScatteredAhead);
     tile_rows = take<const float*>(kTiles ? kTileM : 0);
-  }
-
- private:
-  template <class T>
-  T* take(long long count) {
-    T* const begin = reinterpret_cast<T*>(end);
-    end += (count * sizeof(T) + 63) / 64 * 64;
-    return begin;
   }
 };
 

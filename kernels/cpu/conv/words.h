@@ -50,6 +50,18 @@ struct ChannelLine {
   [[nodiscard]] TS_INLINE long long at(long long e) const {
     return even ? e * step : e / channels * tap + e % channels * step;
   }
+  // Elements first .. first + count - 1, behind one another.
+  TS_INLINE void copy(const Stored* from, long long first, int count, Stored* to) const {
+    const Stored* place = from + at(first);
+    long long channel = first % channels;
+    for (int e = 0; e < count; ++e, place += step) {
+      if (channel++ == channels) {  // no division for each element
+        channel = 1;
+        place += tap - channels * step;
+      }
+      to[e] = *place;
+    }
+  }
 };
 
 // A call as the products see it. Where few channels lie between neighbouring taps, as in a network's first layer, the
@@ -81,6 +93,19 @@ struct Call : TsConvArgs {
   [[nodiscard]] Part inside(long long i, long long channel, long long count) const {
     const long long before = i * folded + channel;
     return {max_of(0, -before), min_of(count, x_size[2] * folded - before)};
+  }
+};
+
+// Arrays one behind another in a thread's own memory; of memory at 0 `end` is their size.
+struct Arrays {
+  unsigned long long end;
+
+  explicit Arrays(void* memory) : end(reinterpret_cast<unsigned long long>(memory)) {}
+  template <class T>
+  T* take(long long count) {
+    T* const begin = reinterpret_cast<T*>(end);
+    end += (count * sizeof(T) + 63) / 64 * 64;
+    return begin;
   }
 };
 
@@ -163,7 +188,7 @@ inline void part_of_line(const Stored* from, const ChannelLine& line, long long 
   for (int i = 0; i < count; i += kChunk) {
     Stored some[kChunk] = {};
     const int whole = (int)min_of(kChunk, count - i);
-    for (int e = 0; e < whole; ++e) some[e] = from[line.at(first + i + e)];
+    line.copy(from, first + i, whole, some);
     words_of_chunk<kImage>(some, to + i / kPack);
   }
 }

@@ -15,10 +15,13 @@
 namespace tilesmith {
 namespace {
 
-/// Groups of as many channels as divide a vector's lanes. Floats hold sums of so many products of int8 whole.
-bool suits_lanes(const CpuSpec& spec, const ConvProblem& problem) {
+/// Groups of as many channels as divide a vector's lanes. Floats hold sums of so many products of int8 whole; fours of
+/// int8 are of several channels.
+bool suits_lanes(const CpuSpec& spec, Instruction instruction, const ConvProblem& problem) {
   constexpr std::int64_t kWholeProducts = (1 << 24) / (128 * 128);
-  if (problem.data_type == DataType::int8 && problem.c * taps_of(problem) > kWholeProducts) return false;
+  const bool integers = instruction == Instruction::dot_int8;
+  if (integers && problem.c < 2) return false;
+  if (!integers && problem.data_type == DataType::int8 && problem.c * taps_of(problem) > kWholeProducts) return false;
   return problem.c == problem.k && problem.c > 0 && spec.vector_bits / 32 % problem.c == 0;
 }
 
@@ -26,7 +29,8 @@ bool computes(const CpuSpec& spec, const KernelConfig& config, const ConvProblem
   if (config.operation() != Operation::conv) return false;
   ConvSignature signature = signature_of(problem);
   signature.depthwise = std::get<ConvSignature>(config.signature).depthwise;
-  return std::get<ConvSignature>(config.signature) == signature && (!signature.depthwise || suits_lanes(spec, problem));
+  return std::get<ConvSignature>(config.signature) == signature &&
+         (!signature.depthwise || suits_lanes(spec, config.algorithm.instruction, problem));
 }
 
 }  // namespace
@@ -43,10 +47,11 @@ double predicted_seconds(const ConvProblem& p, const KernelConfig& config, const
   const double lanes = spec.vector_bits / 32.0;
   if (subject.signature().depthwise) {
     constexpr double kShareOfLoads = 0.4;  // of the products: each loads one of its factors
-    const double vectors =
-        static_cast<double>(pixels_of_y(p) * taps_of(p) * p.c) * ceil_div(static_cast<double>(p.groups * p.c), lanes);
-    const double cycles =
-        vectors * lanes / (kShareOfLoads * facts.products_per_cycle) + bytes_of(p) / spec.memory_bytes_per_cycle;
+    const double vectors = static_cast<double>(pixels_of_y(p) * taps_of(p)) *
+                           ceil_div(static_cast<double>(p.c), facts.elements_per_word) *
+                           ceil_div(static_cast<double>(p.groups * p.c), lanes);
+    const double cycles = vectors * lanes * facts.elements_per_word / (kShareOfLoads * facts.products_per_cycle) +
+                          bytes_of(p) / spec.memory_bytes_per_cycle;
     return (cycles / std::max(threads, 1) + kCallCycles) / spec.clock_hz;
   }
   const double columns = static_cast<double>(data ? p.c : p.k), depth = static_cast<double>(data ? p.k : p.c);

@@ -81,11 +81,11 @@ constexpr Rule<ConvSubject> kConvRules[] = {
                           name_of(s.signature().data_type));
      }},
     {"instruction_suits_template",
-     "the templates multiply with fma, dpbf16, int16dot, vnni or amx; depthwise with fma alone, because no words are "
-     "of several elements",
+     "the templates multiply with fma, dpbf16, int16dot, vnni or amx; depthwise with fma, and groups of several "
+     "channels of int8 with vnni too",
      [](const ConvSubject& s) {
        const Instruction instruction = s.config.algorithm.instruction;
-       return instruction == Instruction::fma_f32 ||
+       return instruction == Instruction::fma_f32 || instruction == Instruction::dot_int8 ||
               (!s.signature().depthwise && std::ranges::count(kConvInstructions, instruction) > 0);
      },
      [](const ConvSubject& s) {

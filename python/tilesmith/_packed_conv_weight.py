@@ -21,7 +21,7 @@ class PackedConvWeight:
     data_type: "fp32", "fp16", "bf16", "fp8" or "int8".
     """
 
-    __slots__ = ("data", "shape", "data_type", "is_packed")
+    __slots__ = ("data", "shape", "data_type", "view", "is_packed")
 
     def __init__(self, data: Any, shape: tuple[int, ...], data_type: str, is_packed: bool = True) -> None:
         self.is_packed = flag("is_packed", is_packed)  #: not on CUDA devices, where data is the filters
@@ -31,11 +31,8 @@ class PackedConvWeight:
             raise InvalidArgument(f"shape is {self.shape}", "1 or more each")
         self.data_type = one_of("data_type", data_type, PACKED_TYPES)
         self.data = packed_bytes(data) if is_packed else data
-
-    @property
-    def view(self) -> View:
-        """The filters as shapes, types and devices of a call see them."""
-        return View(self.data_type, self.shape, dense_strides(self.shape), CPU, 0)
+        #: The filters as shapes, types and devices of a call see them.
+        self.view = View(self.data_type, self.shape, dense_strides(self.shape), CPU, 0)
 
     @property
     def nbytes(self) -> int:

@@ -84,6 +84,8 @@ def whole(name: str, value: object) -> int:
 
 
 def number(name: str, value: object) -> float:
+    if value.__class__ is float and -_MOST_FLOAT32 <= value <= _MOST_FLOAT32:
+        return value
     # No tensors: their value could change while the prepared call stays.
     if not isinstance(value, numbers.Real):
         raise WrongType(f"{name} is {shown(value)}", "a number")

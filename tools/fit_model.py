@@ -3,12 +3,18 @@
 
     tilesmith bench --op attention --oracle --sample 40 --seed 15 --device cuda:0 --csv oracle.csv
     python3 tools/fit_model.py oracle.csv --spec specs/cuda/sm_90a.json [--write]
+    tilesmith bench --op attention --oracle --sample 40 --seed 15 --threads 1 --processor-time --csv oracle.csv
+    python3 tools/fit_model.py oracle.csv --spec specs/cpu/x86_64_{amx,v4_bf16,v4,v3}.json [--chips "GenuineIntel 6"]
+
+A CPU runs the kernels of several levels, each with a spec of its own; the machine's level comes first. --chips writes
+the `model_on` of chips whose vendor and family begin so, in place of the `model` of all others.
 
 The program lists the model's terms of each kernel (`tilesmith list --candidates --json`); none of its formulas is
-repeated here. Each pipeline's coefficients are a bounded least-squares fit of relative errors, in which kernels count
-the more the nearer they come to the fastest of their problem. Printed: the regret (seconds of the kernel that goes
-first over those of the fastest) of the order in the file, of the fit, and of fits that have not seen the problem (five
-folds) or its whole family. Without --write the spec stays as it is. Needs numpy and scipy.
+repeated here. The coefficients of each pipeline (on CPUs of each pipeline and type of a level) are a bounded
+least-squares fit of relative errors, in which kernels count the more the nearer they come to the fastest of their
+problem. Printed: the regret (seconds of the kernel that goes first over those of the fastest) of the order in the file,
+of the fit, and of fits that have not seen the problem (five folds) or its whole family. Without --write the spec stays
+as it is. Needs numpy and scipy.
 """
 import argparse
 import csv
@@ -23,19 +29,19 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import lsq_linear
 
-# What coefficients may be. Shares of a physical time: a quarter to four times of it, of memory's half to twice. The products of the kernels whose
+# What coefficients of CUDA kernels may be. Shares of a physical time: a quarter to four times of it, of memory's half to twice. The products of the kernels whose
 # rate in the tile table was measured stay near it, as few of the problems that are drawn are long enough to show it.
 LIMITS = {"products": (0.25, 4), "memory": (0.5, 2), "launch": (1, 20)}
 MEASURED_RATES = {"warpspec": {"products": (0.95, 1.1)}}
 
 
 def read_rows(file):
-    """The rows of kernels that ran and whose results are right, each with its seconds: of a kernel that the race left
-    behind those of the first look."""
+    """The rows of kernels that ran and whose results, where they were looked at, are right, each with its seconds: of
+    a kernel that the race left behind those of the first look."""
     rows = []
     with open(file, newline="", encoding="utf-8") as stream:
         for row in csv.DictReader(line for line in stream if not line.startswith("#")):
-            if row["status"] not in ("verified", "behind"):
+            if row["status"] not in ("verified", "unverified", "behind"):
                 continue
             halves = [float(row[name]) for name in ("first_s", "second_s") if row[name]]
             seconds = sum(halves) / len(halves) if halves else float(row["look_s"] or 0)
@@ -52,9 +58,17 @@ def terms_of(program, problem, arch):
     return {one["name"]: one["terms"] for one in listing["candidates"] if "terms" in one}
 
 
-def pipeline_of(name):
-    """The pipeline in a kernel's name."""
-    return re.search(r"_(warpspec|mma_sm80|skinny_tma|weight_only|skinny)_", name).group(1)
+def level_of(name):
+    """The CPU level in a kernel's name; of other kernels none."""
+    level = re.search(r"_on_(x86_64\w*)$", name)
+    return level.group(1) if level else ""
+
+
+def kernels_of(name):
+    """Which coefficients a kernel has: those of its pipeline, on a CPU of its level, pipeline and type."""
+    pipeline = re.search(r"_(warpspec|mma_sm80|skinny_tma|weight_only|skinny|flash|decode)_", name).group(1)
+    level = level_of(name)
+    return (level, f"{pipeline}_{name.split('_')[2]}" if level else pipeline)
 
 
 class Data:
@@ -69,36 +83,60 @@ class Data:
         self.names = list(next(iter(listed[problems[0]].values())))
         self.terms = np.array([[listed[r["problem"]][r["name"]][term] for term in self.names] for r in rows])
         self.seconds = np.array([row["seconds"] for row in rows])
-        self.pipelines = np.array([pipeline_of(row["name"]) for row in rows])
+        kernels = [kernels_of(row["name"]) for row in rows]
+        self.pipelines = sorted(set(kernels))
+        self.pipeline = np.array([self.pipelines.index(one) for one in kernels])
         self.problem = np.array([problems.index(row["problem"]) for row in rows])
         self.family = np.array([row["family"] for row in rows])
         self.rank = np.array([float(row["rank"]) for row in rows])
-        self.verified = np.array([row["status"] == "verified" for row in rows])
+        self.timed = np.array([row["status"] != "behind" for row in rows])
         best = np.array([self.seconds[self.problem == i].min() for i in range(len(problems))])
         self.weight = best[self.problem] / self.seconds
         self.problems = problems
 
     def fit(self, chosen):
-        """Coefficients of each pipeline from the rows of a mask."""
-        fitted = {}
-        for pipeline in sorted(set(self.pipelines)):
-            mask = chosen & (self.pipelines == pipeline)
+        """Coefficients of each pipeline from the rows of a mask. CPUs have many pipelines, some of which were seldom
+        measured: there each coefficient also counts as if one more row had told that of all kernels alike."""
+        fitted, usual = {}, {}
+        for i, (level, name) in enumerate(self.pipelines):
+            mask = chosen & (self.pipeline == i)
             if not mask.any():
                 continue
-            limits = LIMITS | MEASURED_RATES.get(pipeline, {})
-            low, high = zip(*(limits.get(name, (0, np.inf)) for name in self.names))
-            weight = self.weight[mask]
-            scaled = self.terms[mask] / self.seconds[mask][:, None] * weight[:, None]
-            size = np.maximum(scaled.max(axis=0), 1e-30)  # terms are microseconds and seconds
-            bounds = (np.array(low) * size, np.array(high) * size)
-            fitted[pipeline] = lsq_linear(scaled / size, weight, bounds=bounds).x / size
+            if not level:
+                fitted[level, name] = self.solve(mask, LIMITS | MEASURED_RATES.get(name, {}))
+                continue
+            alike = self.alike(level, name)
+            if alike not in usual:
+                of_alike = np.array([self.alike(*one) == alike for one in self.pipelines])
+                usual[alike] = self.solve(chosen & of_alike[self.pipeline], {})
+            fitted[level, name] = self.solve(mask, {}, usual[alike])
         return fitted
+
+    @staticmethod
+    def alike(level, name):
+        """What kernels have in common whose coefficients are near one another: the pipeline, on tiles or vectors."""
+        return name.split("_")[0], "amx" in level
+
+    def solve(self, mask, limits, usual=None):
+        """The bounded least squares of a mask's rows."""
+        weight = self.weight[mask]
+        scaled = self.terms[mask] / self.seconds[mask][:, None] * weight[:, None]
+        counts = np.flatnonzero(scaled.max(axis=0) > 0)
+        size = scaled.max(axis=0)[counts]  # terms are microseconds and seconds
+        low, high = (np.array([limits.get(self.names[i], (0, np.inf))[end] for i in counts]) * size for end in (0, 1))
+        rows, wanted = scaled[:, counts], weight
+        if usual is not None:
+            mean = np.diag(rows.mean(axis=0))
+            rows, wanted = np.vstack([rows, mean]), np.concatenate([weight, mean @ usual[counts]])
+        out = np.zeros(len(self.names))
+        out[counts] = lsq_linear(rows / size, wanted, bounds=(low, high)).x / size
+        return out
 
     def predict(self, fitted):
         """Seconds of all rows; of pipelines without coefficients infinite."""
         seconds = np.full(len(self.seconds), np.inf)
         for pipeline, coefficients in fitted.items():
-            mask = self.pipelines == pipeline
+            mask = self.pipeline == self.pipelines.index(pipeline)
             seconds[mask] = self.terms[mask] @ coefficients
         return seconds
 
@@ -111,12 +149,12 @@ class Data:
         return out
 
     def regret(self, order):
-        """Of each problem the seconds of its first kernel over those of the fastest verified one."""
+        """Of each problem the seconds of its first kernel over those of the fastest."""
         out = []
         for i in range(len(self.problems)):
             rows = np.flatnonzero(self.problem == i)
-            verified = rows[self.verified[rows]]
-            best = (self.seconds[verified] if len(verified) else self.seconds[rows]).min()
+            timed = rows[self.timed[rows]]
+            best = (self.seconds[timed] if len(timed) else self.seconds[rows]).min()
             out.append(self.seconds[rows[np.argmin(order[rows])]] / best)
         return np.array(out)
 
@@ -128,15 +166,22 @@ def show(name, regret, problems):
           f"worst {regret[worst]:.3f}  {problems[worst]}")
 
 
-def written(spec_text, fitted, names, command):
-    """The spec with new coefficients, command and date in its model block; all other text as it was."""
-    lines = []
-    for pipeline, coefficients in sorted(fitted.items()):
-        figures = {name: float(f"{value:.4g}") for name, value in zip(names, coefficients) if value > 1e-6}
-        lines.append(f'        "{pipeline}": {json.dumps(figures)}')
-    begin = spec_text.index('"model": {')
+def figures_of(names, coefficients):
+    """Those that are not 0."""
+    return {name: float(f"{value:.4g}") for name, value in zip(names, coefficients) if value > 1e-6}
+
+
+def written(spec_text, fitted, names, command, chips):
+    """The spec with new coefficients, command and date in its model block, or in that of the chips; all other text as
+    it was, and coefficients of kernels that the timings do not have."""
+    begin = spec_text.index(f'"{chips}": {{', spec_text.index('"model_on": {')) if chips else spec_text.index('"model": {')
     at = spec_text.index('"pipelines": {', begin)
-    end = spec_text.index("\n      }\n", at)
+    indent = re.search(r"\n( *)$", spec_text[:at]).group(1)
+    end = spec_text.index(f"\n{indent}}}\n", at)
+    lines = json.loads("{" + spec_text[at:end] + "}}")["pipelines"]
+    for pipeline, coefficients in fitted.items():
+        lines[pipeline] = figures_of(names, coefficients)
+    lines = [f'{indent}  "{pipeline}": {json.dumps(figures)}' for pipeline, figures in sorted(lines.items())]
     head = spec_text[begin:at]
     head = re.sub(r'"command": "[^"]*"', lambda _: f'"command": "{command}"', head)
     head = re.sub(r'"date": "[^"]*"', f'"date": "{datetime.date.today().isoformat()}"', head)
@@ -146,16 +191,17 @@ def written(spec_text, fitted, names, command):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("oracle", nargs="+", help="CSV files of bench --oracle")
-    parser.add_argument("--spec", required=True, type=Path)
+    parser.add_argument("--spec", required=True, nargs="+", type=Path,
+                        help="of a CPU those of all levels that it runs, its own first")
+    parser.add_argument("--chips", help="the key of model_on that the coefficients are of")
     parser.add_argument("--program", default="build/bin/tilesmith")
     parser.add_argument("--share", type=float, default=1,
                         help="an advantage for what went first in the file: the share of its time that counts")
     parser.add_argument("--write", action="store_true", help="write the coefficients into the spec")
     given = parser.parse_args()
-    text = given.spec.read_text(encoding="utf-8")
-    spec = json.loads(text)
+    texts = {path: path.read_text(encoding="utf-8") for path in given.spec}
     rows = [row for file in given.oracle for row in read_rows(file)]
-    data = Data(rows, given.program, spec["arch"])
+    data = Data(rows, given.program, json.loads(texts[given.spec[0]])["arch"])
     everything = np.ones(len(data.seconds), bool)
 
     show("order in the file", data.regret(data.rank), data.problems)
@@ -180,11 +226,17 @@ def main():
     error = np.log(predicted / data.seconds)
     print(f"error of a prediction: {100 * np.median(np.abs(error)):.0f} % in the median")
     for pipeline, coefficients in fitted.items():
-        print(pipeline, {name: float(f"{value:.4g}") for name, value in zip(data.names, coefficients)})
+        print(" ".join(pipeline).strip(), figures_of(data.names, coefficients))
     if given.write:
-        files = " ".join(file.removeprefix("./") for file in given.oracle)
-        command = f"python3 tools/fit_model.py {files} --spec specs/cuda/{given.spec.name} --write"
-        given.spec.write_text(written(text, fitted, data.names, command), encoding="utf-8")
+        command = "python3 tools/fit_model.py " + " ".join(file.removeprefix("./") for file in given.oracle) + " --spec"
+        for path in given.spec:
+            command += f" specs/{path.parent.name}/{path.name}"
+        command += (f" --chips '{given.chips}'" if given.chips else "") + " --write"
+        for path, text in texts.items():
+            level = path.stem if path.parent.name == "cpu" else ""
+            mine = {name: figures for (of_level, name), figures in fitted.items() if of_level == level}
+            if mine:
+                path.write_text(written(text, mine, data.names, command, given.chips), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -66,8 +66,11 @@ Result<DeviceFacts> facts_of(std::string_view arch, int threads, Origin origin) 
   for (const CpuSpec& level : levels) {
     if (level.arch.text() != arch) continue;
     CpuFacts facts{.threads = threads, .levels = {level}};
-    for (const ArchName& included : level.includes)
+    for (const ArchName& included : level.includes) {
       facts.levels.push_back(*std::ranges::find(levels, included, &CpuSpec::arch));
+      facts.levels.back().l1d_bytes = level.l1d_bytes;  // of the machine, whatever its kernels
+      facts.levels.back().l2_bytes = level.l2_bytes;
+    }
     return facts;
   }
   TS_ASSIGN(const std::vector<CudaSpec> specs, load_cuda_specs());
@@ -155,11 +158,10 @@ std::string candidates_json(const CandidateList& list, bool refused) {
   for (const Candidate& candidate : list.ranking.candidates) {
     nlohmann::json one = {
         {"rank", ++place}, {"predicted_seconds", candidate.predicted_seconds}, {"name", recipe_name(candidate.recipe)}};
-    const auto found =
-        std::ranges::find(list.terms, candidate.recipe.main(), &std::pair<KernelConfig, CudaAttentionTerms>::first);
+    const auto found = std::ranges::find(list.terms, candidate.recipe.main(), &ModelTerms::config);
     if (found != list.terms.end())
-      for (std::size_t i = 0; i < kCudaAttentionTerms.size(); ++i)
-        one["terms"][std::string(kCudaAttentionTerms[i])] = found->second[i];
+      for (std::size_t i = 0; i < found->names.size(); ++i)
+        one["terms"][std::string(found->names[i])] = found->values[i];
     if (!list.parts.empty() && list.parts[place - 1] > 0) one[std::string(list.parts_name)] = list.parts[place - 1];
     document["candidates"].push_back(std::move(one));
   }

@@ -29,9 +29,8 @@ using DeviceFacts = std::variant<CpuFacts, CudaSpec, HipSpec, CkFacts>;
 
 struct CandidateList {
   Ranking ranking;
-  std::vector<Refusal> refused;  ///< every other config of the problem's space
-  /// Of CUDA attention: what each kernel's predicted seconds are the weighted sum of.
-  std::vector<std::pair<KernelConfig, CudaAttentionTerms>> terms{};
+  std::vector<Refusal> refused;     ///< every other config of the problem's space
+  std::vector<ModelTerms> terms{};  ///< of attention with a fitted model
   /// Of Composable Kernel's attention and convolutions: for each candidate the argument of its call that says how many
   /// parts a sum is cut into (num_splits, k_batch), 0 where it takes none; and the argument's name. Else empty.
   std::vector<std::int64_t> parts{};

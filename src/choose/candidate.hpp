@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -38,6 +39,13 @@ struct Candidate {
 struct Ranking {
   std::vector<Candidate> candidates;
   std::string_view policy;
+};
+
+/// What a kernel's predicted seconds are the weighted sum of: what coefficients are fitted to.
+struct ModelTerms {
+  KernelConfig config;
+  std::span<const std::string_view> names;
+  std::vector<double> values;
 };
 
 /// Orders by predicted seconds; ties go to the larger tile of the recipe's main kernel, then to the smaller key, so

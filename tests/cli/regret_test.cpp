@@ -12,7 +12,7 @@ namespace {
 using testing::run;
 
 struct Bound {
-  const char* file;
+  const char *arch, *file;
   double mean, worst;  ///< what the choice may lose to the best candidate: today's figures, and one in a hundred more
 };
 
@@ -21,7 +21,7 @@ class Regret : public ::testing::TestWithParam<Bound> {};
 TEST_P(Regret, OfTheChoiceStaysBelowItsBound) {
   const Bound& bound = GetParam();
   const auto outcome = run(std::string("bench --judge ") + TILESMITH_SOURCE_DIR "/data/oracle/" + bound.file +
-                           " --arch sm_90a --json -");
+                           " --arch " + bound.arch + " --json -");
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
   const auto document = nlohmann::json::parse(outcome.output);
   bool is_judged = false;
@@ -35,9 +35,12 @@ TEST_P(Regret, OfTheChoiceStaysBelowItsBound) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sm90a, Regret,
-                         ::testing::Values(Bound{"gemm_bf16_sm_90a.csv", 1.025, 1.29},
-                                           Bound{"gemm_bf16_sm_90a_held_out.csv", 1.04, 1.30},
-                                           Bound{"attention_bf16_sm_90a_held_out.csv", 1.05, 1.47}));
+                         ::testing::Values(Bound{"sm_90a", "gemm_bf16_sm_90a.csv", 1.025, 1.29},
+                                           Bound{"sm_90a", "gemm_bf16_sm_90a_held_out.csv", 1.04, 1.30},
+                                           Bound{"sm_90a", "attention_bf16_sm_90a_held_out.csv", 1.05, 1.47}));
+
+INSTANTIATE_TEST_SUITE_P(Xeon, Regret,
+                         ::testing::Values(Bound{"x86_64_amx", "attention_xeon_held_out.csv", 1.03, 1.3}));
 
 }  // namespace
 }  // namespace tilesmith

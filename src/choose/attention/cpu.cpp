@@ -6,6 +6,7 @@
 
 #include "choose/attention/batch_invariant.hpp"
 #include "choose/attention/cpu_model.hpp"
+#include "choose/attention/cpu_terms.hpp"
 #include "choose/cpu_level.hpp"
 #include "choose/cpu_threads.hpp"
 #include "instances/attention/cpu.hpp"
@@ -99,6 +100,17 @@ Result<Ranking> rank(const CpuFacts& facts, const AttentionProblem& problem) {
   if (candidates.empty()) return std::unexpected(why_none(facts, signature));
   predict_and_sort(candidates, facts, problem);
   return Ranking{std::move(candidates), "cost model"};
+}
+
+std::vector<ModelTerms> model_terms(const CpuFacts& facts, const AttentionProblem& problem) {
+  std::vector<ModelTerms> out;
+  for (const CpuSpec& spec : facts.levels)
+    enumerate_cpu_attention(spec, signature_of(problem), [&](const KernelConfig& config) {
+      const CpuAttentionTerms terms = cpu_attention_terms(problem, config, spec, facts.threads);
+      out.push_back({config, kCpuAttentionTerms, {terms.begin(), terms.end()}});
+      return true;
+    });
+  return out;
 }
 
 std::vector<Candidate> fallbacks(const CpuFacts& facts, const AttentionProblem& problem,

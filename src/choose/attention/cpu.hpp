@@ -15,6 +15,9 @@ namespace tilesmith {
 /// Errors: unsupported, with the first refusing rule and its figures, when there is none.
 [[nodiscard]] Result<Ranking> rank(const CpuFacts& facts, const AttentionProblem& problem);
 
+/// The terms of every kernel that `rank` ranks.
+[[nodiscard]] std::vector<ModelTerms> model_terms(const CpuFacts& facts, const AttentionProblem& problem);
+
 /// Of the kernels that are linked into the library those that run on the machine and compute the problem: those with
 /// the fewest traits that the problem does not use first.
 [[nodiscard]] std::vector<Candidate> fallbacks(const CpuFacts& facts, const AttentionProblem& problem,

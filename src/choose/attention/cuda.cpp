@@ -217,14 +217,15 @@ Result<Ranking> rank(const CudaSpec& spec, const AttentionProblem& problem) {
   return Ranking{std::move(candidates), is_fitted_for(spec, signature) ? "fitted model" : "tile table"};
 }
 
-std::vector<std::pair<KernelConfig, CudaAttentionTerms>> model_terms(const CudaSpec& spec,
-                                                                     const AttentionProblem& problem) {
+std::vector<ModelTerms> model_terms(const CudaSpec& spec, const AttentionProblem& problem) {
   const CudaAttentionShape shape = cuda_attention_shape(problem);
-  std::vector<std::pair<KernelConfig, CudaAttentionTerms>> out;
+  std::vector<ModelTerms> out;
   walk_cuda_attention(spec, gpu_signature_of(problem), packings_of(shape),
                       [&](const KernelConfig& config, const CudaTile& row, const auto* refused) {
-                        if (refused == nullptr && suits(config, shape) && !is_decode(config.algorithm.pipeline))
-                          out.emplace_back(config, cuda_attention_terms(config, row, spec, shape));
+                        if (refused != nullptr || !suits(config, shape) || is_decode(config.algorithm.pipeline))
+                          return true;
+                        const CudaAttentionTerms terms = cuda_attention_terms(config, row, spec, shape);
+                        out.push_back({config, kCudaAttentionTerms, {terms.begin(), terms.end()}});
                         return true;
                       });
   return out;

@@ -22,10 +22,8 @@ namespace tilesmith {
 [[nodiscard]] std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const AttentionSignature& signature,
                                                            const CudaAttentionShape& shape);
 
-/// The terms of every kernel that `rank` ranks, but of those for few queries, which have a model of their own: what
-/// coefficients are fitted to.
-[[nodiscard]] std::vector<std::pair<KernelConfig, CudaAttentionTerms>> model_terms(const CudaSpec& spec,
-                                                                                   const AttentionProblem& problem);
+/// The terms of every kernel that `rank` ranks, but of those for few queries, which have a model of their own.
+[[nodiscard]] std::vector<ModelTerms> model_terms(const CudaSpec& spec, const AttentionProblem& problem);
 
 /// Whether a kernel runs on the device and computes the problem, perhaps with traits the problem does not use.
 /// Errors: unsupported, invalid_argument.

@@ -4,6 +4,7 @@
 
 #include "choose/attention/cpu.hpp"
 #include "choose/attention/cpu_model.hpp"
+#include "choose/attention/cpu_terms.hpp"
 #include "choose/cpu_threads.hpp"
 #include "dispatch/cpu_steps.hpp"
 #include "dispatch/cpu_workspace.hpp"

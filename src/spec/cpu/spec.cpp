@@ -56,16 +56,24 @@ Result<ProductsOnChips> read_products_on(const JsonReader& reader) {
   return out;
 }
 
-Result<CpuAttentionInstruction> read_instruction(const std::string& name, const JsonReader& reader) {
-  TS_TRY(reader.only({"data_types", "lanes", "products_per_cycle", "products_per_cycle_on", "pipelines"}));
+/// Without rates where a model of its own predicts the operation.
+enum class Rates : bool { absent, present };
+
+Result<CpuAttentionInstruction> read_instruction(const std::string& name, const JsonReader& reader, Rates rates) {
+  if (rates == Rates::present)
+    TS_TRY(reader.only({"data_types", "lanes", "products_per_cycle", "products_per_cycle_on", "pipelines"}));
+  else
+    TS_TRY(reader.only({"data_types", "lanes", "pipelines"}));
   CpuAttentionInstruction out;
   auto parsed = parse_enum<Instruction>(name);
   if (!parsed) return std::unexpected(parsed.error().in(reader.place()));
   out.instruction = *parsed;
   TS_ASSIGN(out.data_types, read_types(reader.at("data_types")));
   TS_ASSIGN(out.lanes, reader.at("lanes").integer<int>(1, 64));
-  TS_ASSIGN(out.products_per_cycle, positive(reader.at("products_per_cycle")));
-  TS_ASSIGN(out.products_on, read_products_on(reader));
+  if (rates == Rates::present) {
+    TS_ASSIGN(out.products_per_cycle, positive(reader.at("products_per_cycle")));
+    TS_ASSIGN(out.products_on, read_products_on(reader));
+  }
   TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
   for (const auto& [pipeline, tiles_reader] : pipelines) {
     TS_ASSIGN(CpuTiles tiles, read_tiles(pipeline, tiles_reader));
@@ -74,14 +82,36 @@ Result<CpuAttentionInstruction> read_instruction(const std::string& name, const 
   return out;
 }
 
-Result<std::vector<CpuAttentionInstruction>> read_instructions(const JsonReader& reader) {
+Result<std::vector<CpuAttentionInstruction>> read_instructions(const JsonReader& reader, Rates rates) {
   TS_ASSIGN(const auto members, reader.members());
   std::vector<CpuAttentionInstruction> out;
   for (const auto& [name, each] : members) {
-    TS_ASSIGN(CpuAttentionInstruction instruction, read_instruction(name, each));
+    TS_ASSIGN(CpuAttentionInstruction instruction, read_instruction(name, each, rates));
     out.push_back(std::move(instruction));
   }
   return out;
+}
+
+Result<CpuAttentionModel> read_model(const JsonReader& reader, const CpuSpec& spec) {
+  TS_ASSIGN(CpuAttentionModel model, read_cpu_attention_model(reader));
+  for (const CpuAttentionInstruction& instruction : spec.attention_fwd)
+    for (const CpuTiles& tiles : instruction.pipelines)
+      for (const DataType type : instruction.data_types)
+        if (model.coefficients(tiles.pipeline, type) == nullptr)
+          return reader.at("pipelines")
+              .refuse(fmt::format("coefficients of {}_{} too", name_of(tiles.pipeline), name_of(type)));
+  return model;
+}
+
+Status read_models(const JsonReader& attention, CpuSpec& spec) {
+  TS_ASSIGN(spec.attention_model, read_model(attention.at("model"), spec));
+  if (!attention.has("model_on")) return {};
+  TS_ASSIGN(const auto chips, attention.at("model_on").members());
+  for (const auto& [family, each] : chips) {
+    TS_ASSIGN(CpuAttentionModel model, read_model(each, spec));
+    spec.attention_models_on.emplace_back(family, std::move(model));
+  }
+  return {};
 }
 
 Result<CpuGemmTiles> read_gemm_tiles(const std::string& pipeline, const JsonReader& reader) {
@@ -184,13 +214,14 @@ Result<CpuSpec> parse_cpu_spec(std::string_view file, std::string_view text) {
   TS_ASSIGN(spec.l2_bytes, caches.at("l2_bytes").integer(1024, 1L << 34));
 
   const JsonReader attention = root.at("attention_fwd");
-  TS_TRY(attention.only({"head_dim", "instructions"}));
+  TS_TRY(attention.only({"head_dim", "instructions", "model", "model_on"}));
   TS_TRY(read_head_dims(attention.at("head_dim"), spec));
-  TS_ASSIGN(spec.attention_fwd, read_instructions(attention.at("instructions")));
+  TS_ASSIGN(spec.attention_fwd, read_instructions(attention.at("instructions"), Rates::absent));
+  TS_TRY(read_models(attention, spec));
   if (root.has("attention_bwd")) {
     const JsonReader backward = root.at("attention_bwd");
     TS_TRY(backward.only({"instructions"}));
-    TS_ASSIGN(spec.attention_bwd, read_instructions(backward.at("instructions")));
+    TS_ASSIGN(spec.attention_bwd, read_instructions(backward.at("instructions"), Rates::present));
   }
   TS_TRY(read_gemm(root.at("gemm"), spec));
   return spec;
@@ -206,7 +237,8 @@ CpuSpec on_chip(CpuSpec spec, std::string_view family) {
       if (half) instruction.products_per_cycle /= 2;
     }
   };
-  settle(spec.attention_fwd);
+  for (const auto& [chips, model] : spec.attention_models_on)
+    if (family.starts_with(chips)) spec.attention_model = model;
   settle(spec.attention_bwd);
   settle(spec.gemm);
   return spec;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "spec/cpu/attention_model.hpp"
 #include "vocabulary/algorithm.hpp"
 #include "vocabulary/arch_name.hpp"
 #include "vocabulary/data_type.hpp"
@@ -33,7 +34,7 @@ struct CpuAttentionInstruction {
   Instruction instruction = Instruction::fma_f32;
   std::vector<DataType> data_types;
   int lanes = 0;                  ///< what a vector or matrix tile holds: query rows of forward, keys of backward
-  double products_per_cycle = 0;  ///< multiplications and additions a cycle that attention kernels reach
+  double products_per_cycle = 0;  ///< of backward: multiplications and additions a cycle that its kernels reach
   ProductsOnChips products_on;    ///< where they reach others
   std::vector<CpuTiles> pipelines;
 };
@@ -80,13 +81,17 @@ struct CpuSpec {
   int head_dim_listed_max = 0;
   std::vector<std::pair<int, int>> unequal_head_dims;  ///< (head_dim_qk, head_dim_v) pairs listed beside the equal ones
   std::vector<CpuAttentionInstruction> attention_fwd;
+  CpuAttentionModel attention_model;  ///< of attention forward, on the chips that `attention_models_on` does not have
+  /// By the beginning of a chip's vendor and family: "AuthenticAMD" is every family.
+  std::vector<std::pair<std::string, CpuAttentionModel>> attention_models_on;
   std::vector<CpuAttentionInstruction> attention_bwd;  ///< of the same head dims; empty where no template is faster
   std::vector<CpuGemmInstruction> gemm;
   std::vector<GemmEpilogue> gemm_epilogues;  ///< those that listings hold; dispatch makes any
 };
 
-/// The level on a chip of this vendor and family: with the products a cycle of its own instructions; where its units
-/// have half the width, half the products a cycle of attention and GEMM, and half a vector at a time.
+/// The level on a chip of this vendor and family: with the products a cycle of its own instructions and the model that
+/// was fitted to such chips; where its units have half the width, half the products a cycle and half a vector at a
+/// time.
 [[nodiscard]] CpuSpec on_chip(CpuSpec spec, std::string_view family);
 
 /// All levels, lowest first. The first error in a spec is returned with file, path and value.

@@ -1,31 +1,12 @@
 #include "spec/cuda/attention_model.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
+#include "spec/fitted_terms.hpp"
 #include "spec/json_reader.hpp"
 #include "vocabulary/enum_table.hpp"
 
 namespace tilesmith {
-namespace {
-
-Result<CudaAttentionTerms> read_terms(const JsonReader& reader) {
-  TS_ASSIGN(const auto members, reader.members());
-  CudaAttentionTerms terms{};
-  for (const auto& [name, item] : members) {
-    const auto known = std::ranges::find(kCudaAttentionTerms, name);
-    if (known == kCudaAttentionTerms.end())
-      return item.refuse(fmt::format("a coefficient of {}", fmt::join(kCudaAttentionTerms, ", ")));
-    TS_ASSIGN(const double value, item.number());
-    if (!(value >= 0) || value > 1e6) return item.refuse("a number of at least 0");
-    terms[static_cast<std::size_t>(known - kCudaAttentionTerms.begin())] = value;
-  }
-  return terms;
-}
-
-}  // namespace
 
 const CudaAttentionTerms* CudaAttentionModel::coefficients(Pipeline pipeline) const {
   const auto found = std::ranges::find(pipelines, pipeline, &std::pair<Pipeline, CudaAttentionTerms>::first);
@@ -49,7 +30,7 @@ Result<CudaAttentionModel> read_cuda_attention_model(const JsonReader& reader) {
   for (const auto& [name, item] : pipelines) {
     auto pipeline = parse_enum<Pipeline>(name);
     if (!pipeline) return std::unexpected(pipeline.error().in(item.place()));
-    TS_ASSIGN(const CudaAttentionTerms terms, read_terms(item));
+    TS_ASSIGN(const CudaAttentionTerms terms, read_fitted_terms(item, kCudaAttentionTerms));
     model.pipelines.emplace_back(*pipeline, terms);
   }
   return model;

@@ -7,6 +7,7 @@
 #include "base/random.hpp"
 #include "choose/attention/cpu.hpp"
 #include "choose/attention/cpu_model.hpp"
+#include "choose/attention/cpu_terms.hpp"
 #include "choose/random_problem.hpp"
 
 namespace tilesmith {
@@ -105,8 +106,8 @@ TEST(CpuAttentionModel, TiesGoToTheLargerTileWhateverTheOrder) {
 }
 
 TEST(CpuAttentionModel, AChipWhoseUnitsHaveHalfTheWidthTakesLonger) {
-  const CpuSpec& full = *every_level().level(ArchName::parse("x86_64_v4").value());
-  const CpuSpec half = on_chip(full, "AuthenticAMD 25");
+  const CpuSpec& level = *every_level().level(ArchName::parse("x86_64_v4").value());
+  const CpuSpec full = on_chip(level, "AuthenticAMD 26"), half = on_chip(level, "AuthenticAMD 25");
   const AttentionProblem problem{.data_type = DataType::fp32, .batch = 4, .seqlen_q = 1024, .seqlen_k = 1024};
   for (const Candidate& candidate : ranked(problem, 1)) {
     const KernelConfig& config = candidate.recipe.main();

@@ -63,6 +63,14 @@ TEST_F(BrokenSpec, SaysFilePathValueAndWhatWouldBeRight) {
   EXPECT_NE(error_of(with("\"x86_64_v4\"", "\"X86/../v4\"")).find("$.arch"), std::string::npos);
 }
 
+TEST_F(BrokenSpec, AModelHasCoefficientsOfEveryKernelAndOfTermsAlone) {
+  EXPECT_NE(error_of(with("\"flash_fp32\": {", "\"flash_fp8\": {")).find("coefficients of flash_fp32 too"),
+            std::string::npos);
+  EXPECT_NE(error_of(with("\"flash_fp32\": {", "\"flush_fp32\": {")).find("did you mean flash"), std::string::npos);
+  EXPECT_NE(error_of(with("\"products\":", "\"product\":")).find("a coefficient of products, narrow, far"),
+            std::string::npos);
+}
+
 TEST_F(BrokenSpec, BadJsonSaysTheLine) {
   EXPECT_NE(error_of("{\n\"arch\": 1,\n}").find("x.json:3: not valid JSON"), std::string::npos);
   EXPECT_NE(error_of(std::string(1000000, '[')).find("nested deeper"), std::string::npos);
@@ -122,6 +130,16 @@ TEST(CpuSpec, AChipMayHaveProductsOfItsOwn) {
   };
   EXPECT_EQ(products(on_chip(*level, "GenuineIntel 6")), (std::array{16.0, 16.0}));
   EXPECT_EQ(products(on_chip(*level, "AuthenticAMD 26")), products(*level));
+}
+
+TEST(CpuSpec, AChipMayHaveAModelOfItsOwn) {
+  const auto specs = load_cpu_specs();
+  ASSERT_TRUE(specs);
+  for (const CpuSpec& spec : *specs) {
+    EXPECT_EQ(on_chip(spec, "GenuineIntel 6").attention_model.command, spec.attention_model.command);
+    const std::string amd = on_chip(spec, "AuthenticAMD 25").attention_model.command;
+    EXPECT_EQ(amd != spec.attention_model.command, !spec.attention_models_on.empty()) << spec.arch.text();
+  }
 }
 
 }  // namespace

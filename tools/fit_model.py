@@ -168,7 +168,7 @@ def show(name, regret, problems):
 
 def figures_of(names, coefficients):
     """Those that are not 0."""
-    return {name: float(f"{value:.4g}") for name, value in zip(names, coefficients) if value > 1e-6}
+    return {name: float(f"{value:.4g}") for name, value in zip(names, coefficients) if value > 1e-4}
 
 
 def written(spec_text, fitted, names, command, chips):

@@ -90,7 +90,7 @@ Counts flash_counts(const AttentionProblem& p, const Algorithm& algorithm, const
   }
   seen = to_multiple(seen, step);
   // Keys and values of a block stay in the first-level cache as far as it holds them.
-  const double block_bytes = n * dims * (algorithm.instruction == Instruction::fma_f32 ? 4 : 2);
+  const double block_bytes = std::min(n, seen) * dims * (algorithm.instruction == Instruction::fma_f32 ? 4 : 2);
   const double far = std::max(0.0, 1 - static_cast<double>(spec.l1d_bytes) / block_bytes);
   const double straddling = visible.masked ? std::min(seen, strip + n) : 0;
   const double pairs = tiles * m * seen, blocks = tiles * m / strip * ceil_div(seen, n);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 #include "choose/attention/cuda_terms.hpp"
@@ -226,12 +227,11 @@ TEST(CudaAttentionRank, PredictionsAreTheSumOfTheTerms) {
   EXPECT_EQ(ranking.policy, "fitted model");
   const auto terms = model_terms(spec, problem);
   ASSERT_EQ(terms.size(), ranking.candidates.size());
-  for (const auto& [config, of_config] : terms) {
-    const CudaAttentionTerms& weights = *spec.attention_model->coefficients(config.algorithm.pipeline);
-    double seconds = 0;
-    for (std::size_t i = 0; i < weights.size(); ++i) seconds += weights[i] * of_config[i];
+  for (const ModelTerms& one : terms) {
+    const CudaAttentionTerms& weights = *spec.attention_model->coefficients(one.config.algorithm.pipeline);
+    const double seconds = std::inner_product(weights.begin(), weights.end(), one.values.begin(), 0.0);
     const auto found = std::ranges::find_if(
-        ranking.candidates, [&, &which = config](const Candidate& one) { return one.recipe.main() == which; });
+        ranking.candidates, [&](const Candidate& candidate) { return candidate.recipe.main() == one.config; });
     ASSERT_NE(found, ranking.candidates.end());
     EXPECT_DOUBLE_EQ(found->predicted_seconds, seconds);
   }

@@ -470,7 +470,7 @@ def test_prefill_on_pages(heads_q, heads_kv, dim, cache, options):
     counts = [300, 70, 5, 1, 500, 200]
     starts = torch.tensor([0, *counts], device="cuda").cumsum(0).to(torch.int32)
     q = torch.randn(sum(counts), heads_q, dim, device="cuda").to(cache)
-    options = {"layout": "bshd", "cu_seqlens_q": starts, "max_seqlen_q": max(counts), "batch_invariant": False, **options}
+    options = {"layout": "bshd", "cu_seqlens_q": starts, "max_seqlen_q": max(counts), "max_seqlen_k": 1301, "batch_invariant": False, **options}
     if "mask" in options:
         options["causal"] = False
     o, lse = sequences.attend(q, range(6), 16, **options)
@@ -490,30 +490,6 @@ def test_prefill_on_pages(heads_q, heads_kv, dim, cache, options):
         wanted = torch.einsum("hqk,khd->qhd", scores.softmax(-1).nan_to_num(), v)
         torch.testing.assert_close(o[begin:end].double(), wanted, rtol=0, atol=2e-2)
         torch.testing.assert_close(lse[:, begin:end].double(), scores.logsumexp(-1), rtol=2e-5, atol=2e-5)
-
-
-@pytest.mark.parametrize("page", [16, 7])
-def test_prefill_does_not_follow_numbers_of_no_page(page):
-    """Queries that see one are NaN, their log-sum-exp too, and no others."""
-    torch.manual_seed(14)
-    pages, rows = 60, 400
-    pool = torch.randn(2, pages, page, 2, 128, device="cuda").bfloat16()
-    table = torch.arange(pages, device="cuda", dtype=torch.int32).reshape(2, 30)
-    lengths = torch.tensor([30 * page - 3, 30 * page], device="cuda", dtype=torch.int32)
-    q = torch.randn(2, 8, rows, 128, device="cuda").bfloat16()
-    attend = lambda: tilesmith.attention(q, *pool, block_table=table, seqlens_k=lengths, causal=True, return_lse=True)
-    whole = attend()
-    assert "_warpspec_" in tilesmith.last_plan().kernel
-    for number in (-1, pages, 2**31 - 1, -(2**31)):
-        for at in (0, 17, 29):
-            table[1, at] = number
-            lost = attend()
-            table[1, at] = 30 + at
-            seen = torch.arange(rows, device="cuda") + 30 * page - rows >= at * page
-            for mine, all_of in zip(lost, whole):
-                assert mine[1][:, seen].isnan().all()
-                assert torch.equal(mine[1][:, ~seen], all_of[1][:, ~seen])
-                assert torch.equal(mine[0], all_of[0])
 
 
 def test_one_graph_serves_all_lengths():

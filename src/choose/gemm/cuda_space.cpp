@@ -11,7 +11,7 @@ namespace tilesmith {
 namespace {
 
 constexpr int kLeastSide = 16, kMostSide = 256, kMostStages = 12;
-constexpr int kBlocks[] = {1, 2, 4};  // of an SM; four of small tiles alone
+constexpr int kBlocks[] = {1, 2, 3, 4};  // of an SM; more than two of small tiles alone
 constexpr int kSmallTile = 64 * 64;
 constexpr int kSharings = 11;  // of k: none, by parts, by parts in any order, stream-K, clusters of 2 to 8
 

@@ -210,6 +210,27 @@ TEST(CudaGemmRank, OddRowsTakeAsManyPartsAsBlocksFitOnAnSm) {
   EXPECT_EQ(first(bf16(), short_k), "mma_sm80 64x64 s3 split");
 }
 
+TEST(CudaGemmRank, FewStepsOfOddRowsAreNotSplit) {
+  // Measured on an H100: 8.7 us whole, 9.9 in two parts of a step each; 10.6 and 12.4.
+  CudaGemmShape one{733, 37, 41}, other{173, 1861, 37};
+  one.unaligned = other.unaligned = true;
+  EXPECT_EQ(first(bf16(), one), "mma_sm80 64x64 s3");
+  EXPECT_EQ(first(signature_of(DataType::fp16, DataType::fp16), other), "mma_sm80 64x64 s3");
+  // Three blocks of fp8's fit on an SM: 104 us, 148 by 128 x 64 of which two do.
+  CudaGemmShape tall{17909, 24, 952};
+  tall.unaligned = true;
+  const auto ranked = ranked_cuda_gemm(arch("sm_90a"), signature_of(DataType::fp8, DataType::bf16), tall);
+  EXPECT_EQ(ranked.front().recipe.main().algorithm.block_per_cu, 3);
+}
+
+TEST(CudaGemmRank, ClustersOfShortTilesPayTheirEnd) {
+  // Rows that straddle sectors, but few steps: 9.3 us by 64 x 128 in clusters on an H100, 8.0 without; 7.8 and 7.0.
+  for (const CudaGemmShape& shape : {CudaGemmShape{3958, 240, 200}, CudaGemmShape{215, 3816, 72}}) {
+    const Algorithm a = ranked_cuda_gemm(arch("sm_90a"), bf16(), shape).front().recipe.main().algorithm;
+    EXPECT_EQ(a.cluster[0] * a.cluster[1], 1) << shape.m;
+  }
+}
+
 TEST(CudaGemmRank, TheTileTableChooses) {
   // What the measured table of the templates' documentation ran, bf16.
   EXPECT_EQ(first(bf16(), {512, 512, 512}), "warpspec 64x32 s12");

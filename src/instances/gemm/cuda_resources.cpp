@@ -16,10 +16,11 @@ constexpr int round_up(int a, int b) {
   return ceil_div(a, b) * b;
 }
 
-constexpr int kRegisters = 65536;  // of an SM
-constexpr int kAlignment = 1024;   // of the swizzle pattern, spare
-constexpr int kFewCopyRows = 16;   // of A at a time, where groups end within a tile
-constexpr int kFlag = 16;          // a word of the split products' last block
+constexpr int kRegisters = 65536;        // of an SM
+constexpr int kAlignment = 1024;         // of the swizzle pattern, spare
+constexpr int kFewCopyRows = 16;         // of A at a time, where groups end within a tile
+constexpr long kMostShared = 227 << 10;  // of a block of sm_90
+constexpr int kFlag = 16;                // a word of the split products' last block
 
 /// Columns that are finished together: fewer when several operations keep something for every column, or where a row
 /// of D would be longer than the copy engine's 128 bytes.
@@ -64,6 +65,16 @@ void transposed_store(const GemmSignature& s, int rows, CudaGemmResources& facts
       slab_columns(s, turned_rows(rows), facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
 }
 
+/// Whether slabs of a result for which there is no room may lie in the stages that a tile multiplied last. An epilogue
+/// would leave no registers for that: 192 x 192 of int8 with an added tensor spilled 40 bytes (ptxas 13.0).
+bool slabs_fit_ring(const GemmSignature& s, const Algorithm& a, const CudaGemmResources& facts) {
+  const bool plain = facts.store_box && facts.result_bytes == 2 && s.epilogue_ops.empty() &&
+                     s.layout_a == MatrixOrder::row && s.layout_b == MatrixOrder::column && !s.mm_plus_mm &&
+                     s.grouping == GemmGrouping::none && !has_block_scales(s);
+  return plain && a.wave[0] > 1 && (a.transpose_c || a.wave[0] == 3) && !a.ping_pong && a.stages >= 3 &&
+         a.stages <= 6 && !a.split_k && !a.stream_k && a.cluster_k <= 1;
+}
+
 void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemmResources& facts) {
   const int tile_m = a.tile[0], tile_n = a.tile[1], warpgroups = std::max<int>(a.wave[0], 1);
   facts.threads = 128 * (warpgroups + 1);
@@ -90,6 +101,8 @@ void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemm
   const long received = shares == 1 ? 0 : 4L * (a.transpose_c ? shares * own_rows : tile_m) * tile_n;
   const long barriers = 8L * ((facts.transposed_rows > 0 ? 3 : 2) * a.stages + 2 + (shares > 1 ? warpgroups : 0));
   facts.shared_bytes = a.stages * (rows_a + rows_b) * 128L + slabs + turned + received + barriers + kFlag + kAlignment;
+  facts.slabs_in_ring = facts.shared_bytes > kMostShared && slabs_fit_ring(s, a, facts);
+  if (facts.slabs_in_ring) facts.shared_bytes -= slabs;
   facts.part_bytes = 4L * tile_m * tile_n;
   facts.counters = a.ping_pong ? 1 : warpgroups;
 

@@ -30,6 +30,7 @@ struct CudaGemmResources {
   int transposed_rows = 0;      ///< warp_specialized: of 128 bytes of k, of A and B in a stage, that are transposed
   int slab_row_bytes = 0;       ///< warp_specialized, weight_only: a row of what is stored at a time
   int box_rows = 64;            ///< and the rows of D that one copy of it takes
+  bool slabs_in_ring = false;   ///< warp_specialized: what is stored lies in stages that are multiplied already
 
   long part_bytes = 0;  ///< split products: of workspace, for one part of a tile
   int counters = 1;     ///< split products: 32-bit words, for a tile

@@ -327,6 +327,7 @@ Source assertion_source(const KernelConfig& config) {
       same("kTileK", facts.stage_k);
       same("kSlabRowBytes", facts.slab_row_bytes);
       same("kCopiedTensor >= 0", facts.copied_tensor);
+      same("kSlabsInRing", facts.slabs_in_ring);
       same("kEntryRegisters", facts.launch_registers);
       same("kConsumerRegisters", facts.consumer_registers);
       same("kSums * ts::gemm::kRowBlocks", facts.accumulators);
@@ -370,7 +371,19 @@ TEST_F(CudaGemmKernels, LaunchFactsAreTheTemplates) {
         return true;
       });
   EXPECT_GT(sources.size(), 20u);
-  compile_all(testing::some(sources, 5), [](std::size_t, const ResourceReport&) {});
+  sources = testing::some(sources, 5);
+  // Tiles whose results pass through the ring, and those beside them.
+  bool in_ring = false;
+  at = 0;
+  enumerate_cuda_gemm(arch("sm_90a"), kBf16, [&](const KernelConfig& config) {
+    if (config.algorithm.wave[0] > 1 && config.algorithm.vector[2] == 8 && at++ % 9 == 0) {
+      sources.push_back(assertion_source(config));
+      in_ring |= cuda_gemm_resources(config).slabs_in_ring;
+    }
+    return true;
+  });
+  EXPECT_TRUE(in_ring);
+  compile_all(sources, [](std::size_t, const ResourceReport&) {});
 }
 
 TEST_F(CudaGemmKernels, AWrongFactIsNoticed) {

@@ -76,18 +76,35 @@ struct Consumer : TransposedSlabs {
 
   // All steps of a tile but for the last wait; returns the stage that is still being read.
   TS_DEVICE u32 multiply(const Tile& t, Sum (&sums)[kRowBlocks][kSums]) {
-    u32 previous = 0;
+    u32 previous = place.index;
     for (int s = 0; s < t.steps; ++s) {
       wait_for_stage(place);
       issue(sums, place.index, s != 0);
-      if (s != 0) {
+      if (s == 0) {
+        if constexpr (kSlabsInRing) release_held();
+        if constexpr (kHeldStages == 2) held[1] = place.index;
+      } else {
         wgmma_wait<1>();
-        release(previous);
+        if (kHeldStages < 2 || s + 1 < t.steps)
+          release(previous);
+        else
+          held[1] = previous;
       }
       previous = place.index;
       place.advance();
     }
     return previous;
+  }
+
+  // Frees the stages where the last tile's slabs were, once the copy engine has read them.
+  TS_DEVICE void release_held() {
+    if (!holds) return;
+    holds = false;
+    if (thread() >= 32) return;
+    if (thread() == 0) store_wait_read<0>();
+    __syncwarp();
+    release(held[0]);
+    if (kHeldStages == 2 && held[1] != held[0]) release(held[1]);
   }
 
   // The same with sums that leave the tensor cores after every step, which is 128 of k: the tensor cores add fp8 up
@@ -324,7 +341,12 @@ struct Consumer : TransposedSlabs {
         wgmma_wait<0>();
 #pragma unroll
         for (int rb = 0; rb < kRowBlocks; ++rb) pin_sums(sums[rb]);
-        release(last);
+        if constexpr (kSlabsInRing) {
+          held[0] = last;
+          holds = true;
+        } else {
+          release(last);
+        }
       }
       bool mine = true;
       if constexpr (cfg::kSplitK || cfg::kStreamK) mine = join(walk, t, sums);

@@ -1,7 +1,7 @@
 // What follows from the tile configuration: sizes, the shared-memory map, the block's threads and registers.
 //
 // Shared memory: a ring of stages, each a tile of a and a tile of b, 128 bytes of k (or, MN-major, columns of 128
-// bytes of m or n by as many elements of k); then each consumer warpgroup's slabs of output; then the barriers. A
+// bytes of m or n by as many elements of k); then each consumer warpgroup's slabs of output, if there is room; then the barriers. A
 // tensor of the epilogue that the copy engine brings travels in the ring too, behind the steps of its tile: column
 // after column of slabs.
 #pragma once
@@ -85,19 +85,36 @@ constexpr int kCopiedTmaBoxBytes = cfg::kTileM * kSlabRowBytes;
 constexpr int kCopiedTmaBoxes = kStageBytes / kCopiedTmaBoxBytes < kSlabs ? kStageBytes / kCopiedTmaBoxBytes : kSlabs;
 constexpr int kCopiedStages = kCopiedTensor < 0 ? 0 : ceil_div(kSlabs, kCopiedTmaBoxes);
 
-constexpr int kRingOffset = 0;
-constexpr int kSlabOffset = cfg::kStages * kStageBytes;
 constexpr int kTurnPitch = 64 + 4;  // floats: the eight rows of a matrix begin in different banks
 constexpr int kTurnBytes = kTurnsFloats ? kTurnRows * kTurnPitch * 4 : 0;  // of a warpgroup
-constexpr int kTurnOffset = kSlabOffset + cfg::kWarpgroups * kSlabBuffers * round_up(kSlabBytes, 1024);
 // Where the blocks of a cluster leave each other partials: for each warpgroup its rows of the tile.
 constexpr int kExchanges = cfg::kClusterK > 1 ? cfg::kWarpgroups : 0;
 constexpr int kExchangeBytes = cfg::kClusterK * kRowBlocks * kOwnSums * 128 * 4;
+constexpr int kBarriers = (kTransposes ? 3 : 2) * cfg::kStages + 2 + kExchanges;
+// 16 bytes for flags, 1024 for aligning the base to the swizzle pattern.
+constexpr int kBytesBesideSlabs = cfg::kStages * kStageBytes + cfg::kWarpgroups * kTurnBytes +
+                                  kExchanges * kExchangeBytes + 8 * kBarriers + 16 + 1024;
+constexpr int kMostSharedBytes = 227 << 10;  // of a block
+// Slabs that find no room beside the ring lie in the stages that their tile has multiplied last: of the operand with the
+// 64 rows a part of each stage is the warpgroup's own. It keeps one stage, or, where two slabs do not fit that part,
+// two, until it has issued the first step of its next tile. An epilogue would leave no registers for that.
+constexpr int kSlabsBytes = cfg::kWarpgroups * kSlabBuffers * round_up(kSlabBytes, 1024);
+constexpr bool kIsPlain = cfg::kStoreTmaBox && kBytesD == 2 && cfg::kEpilogueLength == 0 && !kMnMajorA && !kMnMajorB &&
+                          !kWeights && !cfg::kMmPlusMm && cfg::kGrouping == TS_GEMM_UNGROUPED &&
+                          cfg::kScaling == TS_GEMM_SCALE_TENSOR;
+constexpr bool kSlabsInRing = kBytesBesideSlabs + kSlabsBytes > kMostSharedBytes && kIsPlain && cfg::kWarpgroups > 1 &&
+                              (kTransposed || cfg::kWarpgroups == 3) && !cfg::kPingPong && cfg::kStages >= 3 &&
+                              cfg::kStages <= 6 && !cfg::kSplitK && !cfg::kStreamK && !cfg::kPromote &&
+                              cfg::kClusterK == 1;
+constexpr int kOwnStageBytes = kRowBlocks * 64 * 128;
+constexpr int kHeldStages = !kSlabsInRing ? 0 : 2 * round_up(kSlabBytes, 1024) <= kOwnStageBytes ? 1 : 2;
+
+constexpr int kRingOffset = 0;
+constexpr int kSlabOffset = cfg::kStages * kStageBytes;
+constexpr int kTurnOffset = kSlabOffset + (kSlabsInRing ? 0 : kSlabsBytes);
 constexpr int kExchangeOffset = kTurnOffset + cfg::kWarpgroups * kTurnBytes;
 constexpr int kBarrierOffset = kExchangeOffset + kExchanges * kExchangeBytes;
-constexpr int kBarriers = (kTransposes ? 3 : 2) * cfg::kStages + 2 + kExchanges;
 constexpr int kFlagOffset = kBarrierOffset + 8 * kBarriers;
-// 1024 bytes for aligning the base to the swizzle pattern.
 constexpr int kSharedBytes = kFlagOffset + 16 + 1024;
 
 constexpr int kThreads = 128 * (cfg::kWarpgroups + 1);
@@ -185,6 +202,10 @@ struct Shared {
   TS_DEVICE u32 tile_b(u32 stage) const { return tile_a(stage) + kBytesA; }
   TS_DEVICE u32 slab(int warpgroup, int buffer) const {
     return base + kSlabOffset + (warpgroup * kSlabBuffers + buffer) * round_up(kSlabBytes, 1024);
+  }
+  // The part of a stage that only this one of the tile's warpgroups reads.
+  TS_DEVICE u32 own(u32 stage, int warpgroup) const {
+    return (kTransposed ? tile_b(stage) : tile_a(stage)) + warpgroup * kOwnStageBytes;
   }
   TS_DEVICE u32 turned(int warpgroup) const { return base + kTurnOffset + warpgroup * kTurnBytes; }
   TS_DEVICE u32 full(u32 stage) const { return base + kBarrierOffset + stage * 8; }

@@ -30,7 +30,19 @@ struct Slabs {
   TS_DEVICE int barrier() const { return 1 + warpgroup; }
   static TS_DEVICE i64 batch_of(const Tile& t) { return cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch; }
 
-  TS_DEVICE u32 next_slab() { return shared.slab(warpgroup, slab_count++ & 1); }
+  u32 held[2] = {};  // kSlabsInRing: the stages that this warpgroup keeps, alike in a tile of one step
+  bool holds = false;
+
+  TS_DEVICE u32 next_slab() {
+    const u32 buffer = slab_count++ & 1;
+    if constexpr (!kSlabsInRing) return shared.slab(warpgroup, buffer);
+    if constexpr (kHeldStages == 1) return shared.own(held[0], warpgroup) + buffer * round_up(kSlabBytes, 1024);
+    if (held[0] == held[1]) {
+      if (thread() == 0) store_wait_read<0>();
+      named_barrier_sync(barrier(), 128);
+    }
+    return shared.own(buffer == 0 ? held[0] : held[1], warpgroup);
+  }
 
   // Puts a slab into shared memory, swizzled as the copy engine expects, and starts the copies of `boxes` boxes of it to
   // d at a row and a column of a x b.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fit the microseconds of a step (`step_us` of the tiles of a chip's gemm.pipelines.warpspec) to timings of whole problems.
+"""Fit the microseconds of a step and of an end (`step_us`, `end_us` of the tiles of a chip's gemm.pipelines.warpspec) to timings of whole problems.
 
     tilesmith bench --op gemm --oracle --shapes train.txt --candidates 0 --rounds 4 --device cuda:0 --csv oracle.csv
     python bench/tiles.py "gemm fp8 575x3584x18944" ... --first 14 --json tiles.json
@@ -7,7 +7,7 @@
 
 A figure of the table was measured of a tile alone, on a chip that does nothing else. Here the figures of a family of tiles are moved
 together (a least-squares fit of each figure alone chose no better than the table), to where the kernel that goes first loses least to the
-fastest: one family after another, twice over, in steps of 4 % up to 16 %; a family that gains nothing stays. The program ranks
+fastest: one family after another, twice over, steps by 4 % up to 16 %, ends by 0.2 us up to 0.6; a family that gains nothing stays. The program ranks
 (`tilesmith list --candidates --json`, with a changed spec); none of its formulas is repeated here. Rows that split k or share tiles, and
 measured first choices, keep theirs. --bandwidth: of the device that the timings are of, where it is not the spec's. Printed: the regret (seconds of the kernel that
 goes first over those of the fastest) before and after, and of five folds that have not seen the problem.
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 STEPS = (1, 1.04, 0.96, 1.08, 0.92, 1.12, 0.88, 1.16, 0.84)
+ENDS = (0, 0.2, -0.2, 0.4, -0.4, 0.6, -0.6)
 LEAST_GAIN = 2e-4  # of the mean logarithm of the regret
 
 
@@ -37,13 +38,21 @@ class Tile(NamedTuple):
     in_turns: bool
 
 
+def alone(tile):
+    return tile.warpgroups == 2 and not tile.in_turns
+
+
 FAMILIES = {
     "one warpgroup, 240 columns and more": lambda t: t.warpgroups == 1 and not t.transposed and t.columns >= 240,
     "one warpgroup, 144 to 224 columns": lambda t: t.warpgroups == 1 and not t.transposed and 144 <= t.columns < 240,
     "64 columns, transposed or by two warpgroups": lambda t: t.columns == 64 and (t.transposed or t.warpgroups == 2),
     "in turns": lambda t: t.in_turns,
-    "two warpgroups, 96 and 112 columns": lambda t: t.warpgroups == 2 and not t.transposed and not t.in_turns and t.columns in (96, 112),
-    "more than 36,864 elements": lambda t: t.rows * t.columns > 36864,
+    "two warpgroups, 96 and 112 columns": lambda t: alone(t) and not t.transposed and t.columns in (96, 112),
+    "two warpgroups, 128 rows by 128 columns and more": lambda t: alone(t) and not t.transposed and t.rows == 128 and t.columns >= 128,
+    "two warpgroups, 256 rows": lambda t: alone(t) and not t.transposed and t.rows == 256,
+    "two warpgroups, transposed, 128 columns": lambda t: alone(t) and t.transposed and t.columns == 128,
+    "two warpgroups, transposed, 256 columns": lambda t: alone(t) and t.transposed and t.columns == 256,
+    "three warpgroups, transposed": lambda t: t.warpgroups == 3 and t.transposed,
 }
 
 
@@ -92,15 +101,18 @@ def tile_of(match):
     return Tile(*map(int, match.groups()[:3]), '"transpose_c": true' in text, '"ping_pong": true' in text)
 
 
-def moved(spec, factor_of):
-    """The text with each tile's figure times its factor."""
+def moved(spec, figures_of):
+    """The text with each tile's figures as figures_of(tile, step, end) has them."""
     begin, end = table_of(spec)
 
     def one(match):
-        if any(word in match.group(0) for word in KEEP):
-            return match.group(0)
-        value = round(float(match.group(4)) * factor_of(tile_of(match)), 4)
-        return match.group(0).replace(f'"step_us": {match.group(4)}', f'"step_us": {value:g}')
+        text = match.group(0)
+        end_us = re.search(r'"end_us": ([0-9.]+)', text)
+        if end_us is None or any(word in text for word in KEEP):
+            return text
+        step, last = figures_of(tile_of(match), float(match.group(4)), float(end_us.group(1)))
+        text = text.replace(f'"step_us": {match.group(4)}', f'"step_us": {round(step, 4):g}')
+        return text.replace(end_us.group(0), f'"end_us": {round(last, 4):g}')
 
     return spec[:begin] + ROW.sub(one, spec[begin:end]) + spec[end:]
 
@@ -115,17 +127,22 @@ class Judge:
     def __init__(self, options, text, problems):
         self._options, self._text, self._problems, self._known = options, text, problems, {}
 
-    def spec(self, factors):
-        def factor_of(tile):
-            return math.prod(factors[name] for name, holds in FAMILIES.items() if name in factors and holds(tile))
+    def spec(self, moves):
+        """`moves`: {(family, "step"): a factor, (family, "end"): microseconds more}"""
 
-        return moved(self._text, factor_of)
+        def figures_of(tile, step, end):
+            for name, holds in FAMILIES.items():
+                if holds(tile):
+                    step, end = step * moves.get((name, "step"), 1), max(end + moves.get((name, "end"), 0), 0.1)
+            return step, end
 
-    def regrets(self, factors):
+        return moved(self._text, figures_of)
+
+    def regrets(self, moves):
         """Of each problem."""
-        key = tuple(sorted(item for item in factors.items() if item[1] != 1))
+        key = tuple(sorted(moves.items()))
         if key not in self._known:
-            spec = self.spec(factors)
+            spec = self.spec(moves)
             if self._options.bandwidth:
                 spec = re.sub(r'"bytes_per_second": [0-9.e+]+', f'"bytes_per_second": {self._options.bandwidth}', spec, count=1)
             arch = Path(self._options.spec).stem
@@ -133,17 +150,18 @@ class Judge:
         return self._known[key]
 
     def fit(self, lines):
-        def loss(factors):
-            return sum(math.log(self.regrets(factors)[line]) for line in lines) / len(lines)
+        def loss(moves):
+            return sum(math.log(self.regrets(moves)[line]) for line in lines) / len(lines)
 
-        factors = {}
+        moves = {}
         for _ in range(2):
             for family in FAMILIES:
-                best = loss(factors)
-                for step in STEPS:
-                    if (now := loss(factors | {family: step})) < best - LEAST_GAIN:
-                        best, factors = now, factors | {family: step}
-        return {family: step for family, step in factors.items() if step != 1}
+                for figure, steps in (("step", STEPS), ("end", ENDS)):
+                    best = loss(moves)
+                    for step in steps:
+                        if (now := loss(moves | {(family, figure): step})) < best - LEAST_GAIN:
+                            best, moves = now, moves | {(family, figure): step}
+        return {what: step for what, step in moves.items() if step != (1 if what[1] == "step" else 0)}
 
 
 def main():
@@ -165,20 +183,20 @@ def main():
         parser.error(f"{' '.join(options.timings)}: no problem has two kernels that were timed")
     judge = Judge(options, text, problems)
     lines = list(problems)
-    factors = judge.fit(lines)
+    moves = judge.fit(lines)
     unseen = {}
     for fold in range(5):
         held = lines[fold::5]
         found = judge.regrets(judge.fit([line for line in lines if line not in held]))
         unseen |= {line: found[line] for line in held}
-    for family, factor in factors.items():
-        print(f"{family}: {factor}")
-    for what, found in (("before", judge.regrets({})), ("fitted", judge.regrets(factors)), ("unseen", unseen)):
+    for (family, figure), move in moves.items():
+        print(f"{family}: {figure} {'x' if figure == 'step' else '+'} {move}")
+    for what, found in (("before", judge.regrets({})), ("fitted", judge.regrets(moves)), ("unseen", unseen)):
         mean = math.exp(statistics.mean(map(math.log, found.values())))
         worst = max(found, key=found.get)
         print(f"{what}: {len(found)} problems, mean {mean:.4f}, worst {found[worst]:.3f} ({worst})")
     if options.write:
-        Path(options.spec).write_text(judge.spec(factors))
+        Path(options.spec).write_text(judge.spec(moves))
 
 
 if __name__ == "__main__":

@@ -49,8 +49,11 @@ class Ranker {
   Ranker(const CudaSpec& spec, const CudaGemmShape& shape) : spec_(spec), shape_(shape) {}
 
   void accept(const Found& found) {
-    constexpr std::int64_t kLeastFull = 4;  // first choices were measured on chips a quarter full or more
-    const bool is_measured = found.first && kLeastFull * found.work.items >= cuda_gemm_places(found.config, spec_);
+    // First choices were measured on chips a quarter full or more, with a tile for less than half of the SMs or for
+    // nearly all: between, some have their way to memory alone and others share it (49 x 4608 x 3584 by 64 x 64).
+    const std::int64_t places = cuda_gemm_places(found.config, spec_), items = found.work.items;
+    const bool between = shape_.m <= found.config.algorithm.tile[0] && 2 * items > places && 4 * items < 3 * places;
+    const bool is_measured = found.first && 4 * items >= places && !between;
     const bool by_table = is_measured || is_few_rows(found.config.algorithm);
     ranked_.push_back({{.recipe = found.config,
                         .predicted_seconds = predicted_seconds(found.config, &found.row, spec_, shape_, found.work),

@@ -122,6 +122,9 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
   const double read_again = std::min(static_cast<double>(work.row_blocks), kReadsOfL2);
   const double of_full_chip = std::max(slots * tile_bytes / (rate * read_again), facts.blocks_per_sm * products);
   const auto part_rows = static_cast<double>(std::min<std::int64_t>(rows, facts.tile_rows));
+  // Kernels of caches of 8 bits are of one pipeline.
+  constexpr double kListKeys = 64;
+  const double list_us = shape.uneven && !shape.narrow ? model.list_us * facts.tile_keys / kListKeys : 0;
   CudaDecodeWork best;
   const auto take = [&](std::int64_t items, std::int64_t piece_tiles) {
     CudaDecodeWork cut = work;
@@ -134,19 +137,20 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     cut.join_warps = join_warps(cut.pieces, facts.threads);
     cut.joins_apart = apart < by_last;
     // Blocks share the bandwidth, so those of the last round, if few, are faster than others, up to what one alone and
-    // what the SM with most of them reads. Of a list behind a launch that joins, some SM has as many as it holds
-    // although others have none: 128 blocks took 80.9 us of which two share an SM, 68.0 where each has its own.
+    // what the SM with most of them reads. Beside other sequences' blocks some SM has as many of a list's as it holds,
+    // although others have none.
     const double rounds = std::floor(blocks / slots), rest = blocks - rounds * slots;
-    const bool crowded = shape.uneven && cut.joins_apart && rest <= chip.sms && 2 * rest > chip.sms;
+    const bool crowded = shape.uneven && items < work.items && rest <= chip.sms && 2 * rest > chip.sms;
     const double on_busiest = crowded ? facts.blocks_per_sm : std::ceil(rest / chip.sms);
     const double of_busiest = on_busiest * tile_bytes / model.sm_bytes_per_second;
     const double shared = near_both(rest / slots * of_full_chip, of_busiest);
     const double steps = rounds * of_full_chip + (rest > 0 ? std::max(shared, alone) : 0);
     const double part_bytes =
         pieces > 1 ? 2 * blocks * part_rows * (s.head_dim_v + TS_DECODE_STATE_FLOATS) * sizeof(float) : 0;
-    cut.seconds = (chip.launch_us + model.start_us + std::max(0.0, blocks / slots - 1) * model.turn_us) * kMicrosecond +
-                  static_cast<double>(piece_tiles) * steps + (cut.joins_apart ? apart : by_last) +
-                  part_bytes / model.part_bytes_per_second;
+    cut.seconds =
+        (chip.launch_us + model.start_us + list_us + std::max(0.0, blocks / slots - 1) * model.turn_us) * kMicrosecond +
+        static_cast<double>(piece_tiles) * steps + (cut.joins_apart ? apart : by_last) +
+        part_bytes / model.part_bytes_per_second;
     return cut;
   };
   // Whole key heads for every SM, as many as there are, and the others cut: their pieces go where others have room.
@@ -219,8 +223,8 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     // that.
     best.wanted_pieces = shape.splits > 0 || shape.batch_invariant ? 0 : best.blocks * (s.latent ? 1 : 2);
   }
+  best.apart = best.blocks <= chip.sms;
   if (!shape.uneven) {
-    best.apart = best.blocks <= chip.sms;
     const std::int64_t in_last_round = best.blocks % static_cast<std::int64_t>(slots);
     best.ends_unevenly |= best.pieces == 1 && in_last_round > chip.sms;
   }

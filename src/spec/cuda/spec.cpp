@@ -95,8 +95,11 @@ Result<CudaTile> read_tile(const JsonReader& reader) {
 
 Result<CudaDecodeModel> read_decode_model(const JsonReader& reader) {
   TS_TRY(reader.only({"start_us", "turn_us", "copy_us", "join_us", "part_us", "join_bytes_per_second", "join_launch_us",
-                      "part_bytes_per_second", "sm_bytes_per_second", "bandwidth_share"}));
+                      "part_bytes_per_second", "sm_bytes_per_second", "bandwidth_share", "list_us"}));
   CudaDecodeModel model;
+  if (reader.has("list_us")) {
+    TS_ASSIGN(model.list_us, positive(reader.at("list_us")));
+  }
   TS_ASSIGN(model.start_us, positive(reader.at("start_us")));
   TS_ASSIGN(model.turn_us, positive(reader.at("turn_us")));
   TS_ASSIGN(model.copy_us, positive(reader.at("copy_us")));

@@ -65,6 +65,7 @@ struct CudaDecodeModel {
   double part_bytes_per_second = 0;  ///< at which all partials are written and read
   double sm_bytes_per_second = 0;    ///< that an SM reads at most
   double bandwidth_share = 0;        ///< that the copies reach of the chip's reached_bandwidth; some reach more
+  double list_us = 0;                ///< of a list, for each 64 keys of a step: its pages are looked up before it comes
 };
 
 /// What a kernel of tiles of queries takes where one tile holds a key head's queries.

@@ -106,6 +106,9 @@ TEST(CudaDecode, HeadsBeyondTheSmsAreCutToFillThem) {
 
 // Blocks that are no more than SMs have one each; a launch whose blocks end at different times says so.
 TEST(CudaDecode, BlocksStandApartWhereEachHasAnSm) {
+  AttentionProblem list = decode_problem(1, 32, 8, 8192);
+  list.page_size = 64;
+  EXPECT_TRUE(work_of(list, decode_kernels(list).front()).apart);
   for (const std::int64_t batch : {1, 2, 16, 20, 60, 84, 132, 500}) {
     const AttentionProblem p = decode_problem(batch, 14, 2, 1771);
     for (const KernelConfig& config : decode_kernels(p)) {
@@ -116,13 +119,17 @@ TEST(CudaDecode, BlocksStandApartWhereEachHasAnSm) {
   }
 }
 
-// One long sequence beside short ones is cut as if it were alone.
+// One long sequence beside short ones is cut as if it were alone, or finer: its pieces share SMs with others then, and
+// alone each that can has one.
 TEST(CudaDecode, ALongSequenceIsCutWhateverStandsBesideIt) {
   AttentionProblem alone = decode_problem(1, 32, 8, 131072), beside = decode_problem(32, 32, 8, 131072);
   alone.page_size = beside.page_size = 16;
   const KernelConfig config = decode_kernels(alone).front();
   EXPECT_GT(work_of(alone, config).pieces, 8);
-  EXPECT_EQ(work_of(beside, config).piece_tiles, work_of(alone, config).piece_tiles);
+  EXPECT_TRUE(work_of(alone, config).apart);
+  EXPECT_FALSE(work_of(beside, config).apart);
+  EXPECT_LE(work_of(beside, config).piece_tiles, work_of(alone, config).piece_tiles);
+  EXPECT_GE(2 * work_of(beside, config).piece_tiles, work_of(alone, config).piece_tiles);
   EXPECT_LE(work_of(beside, config).blocks, 2 * hopper().reference.sms);
   AttentionProblem chat = decode_problem(128, 32, 8, 1024);
   chat.page_size = 16;

@@ -83,7 +83,9 @@ Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProbl
   const std::int64_t tile_bytes =
       std::int64_t{facts.tile_keys} * (s.head_dim_qk + s.head_dim_v) * (has_narrow_cache(s) ? 1 : 2);
   made->prefetch_tiles_ = static_cast<int>(kPrefetchBytes / (tile_bytes * work.row_blocks));
-  made->end_tiles_ = work.ends_unevenly && work.seconds > kLong * 1e-6 ? 0 : 1;
+  const bool uneven = p.page_size > 0 || p.mode == SequenceMode::group;
+  const bool late = uneven ? !work.apart : work.ends_unevenly && work.seconds > kLong * 1e-6;
+  made->end_tiles_ = late ? 0 : 1;
   made->join_ = launch;
   made->join_.grid = {
       static_cast<unsigned>(work.row_blocks * p.heads_kv),
@@ -113,7 +115,7 @@ Result<CudaSplitMemory::Place> CudaDecodePlan::place(const RunOptions& options) 
 int CudaDecodePlan::encode_maps(const AttentionArguments& a, TsCudaKeyMaps& maps) const {
   const AttentionProblem& p = problem();
   const bool paged = p.page_size > 0;
-  if (!facts_.key_maps || (paged ? !p.latent : p.mode == SequenceMode::group)) return 0;
+  if (!facts_.key_maps || (!paged && p.mode == SequenceMode::group)) return 0;
   const std::int64_t rows = paged ? page_box_rows(p, a, facts_.warp_keys) : facts_.warp_keys;
   if (rows == 0) return 0;
   const auto encode = [&](const void* address, const AttentionStrides& s, std::int64_t head_dim, TsCudaTensorMap& map) {

@@ -58,7 +58,7 @@ struct TsCudaDecodeArgs : TsCudaAttentionArgs {
   int most_pieces;         // of an item, whose pieces then follow from itself alone; 0: they do not
   int whole_heads;         // of tensors: so many key heads, of all sequences, are not cut; the pieces of others come behind
   int prefetch_tiles;      // of tensors: blocks of keys that a piece brings into L2 before it may read them
-  int end_tiles;           // of tensors: those that are left when a piece lets the next kernel start; 0: when it has ended
+  int end_tiles;           // that are left when a piece lets the next kernel start, of a list at once; 0: when it has ended
   int pieces;              // of the longest item
   int row_blocks;          // tiles of rows of a key head of the longest sequence
   int part_rows;           // of a partial: those of a tile that may have a query

@@ -330,7 +330,9 @@ extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm
   if (args.join == TS_DECODE_JOINS) return ts::PartsJoin(args, shared).run();
   ts::Decode decode(args, shared);
   decode.prefetch();
-  ts::wait_for_previous_kernel();
-  if constexpr (ts::kUneven) ts::let_next_kernel_start();
+  if constexpr (!ts::kStartsEarly) {
+    ts::wait_for_previous_kernel();
+    if (ts::kUneven && args.end_tiles > 0) ts::let_next_kernel_start();
+  }
   decode.run();
 }

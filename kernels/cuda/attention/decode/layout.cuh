@@ -52,6 +52,13 @@ constexpr int kListOffset = kFlagOffset + 16;  // eight bytes for each warp
 constexpr int kRowScalesOffset = kListOffset + kThreads / 4;  // of queries
 constexpr int kSharedBytes = kRowScalesOffset + (kScaledQueries ? 4 * kTileM : 0);
 
+// Lists of pages are worked out before the launch before has ended, where launches overlap.
+#if __CUDA_ARCH__ >= 900
+constexpr bool kStartsEarly = cfg::kPaged && !cfg::kGroupMode;
+#else
+constexpr bool kStartsEarly = false;
+#endif
+
 static_assert(cfg::kTileN % 16 == 0, "a warp's keys of a step: products of depth 16");
 static_assert(cfg::kStages >= 2, "keys arrive while others are multiplied");
 static_assert(cfg::kHeadDimQk * kKeyBytes % 16 == 0 && cfg::kHeadDimV * kKeyBytes % 16 == 0,

@@ -5,17 +5,31 @@
 // skips the rest. The order is that of sequences; within one, pieces, then heads, then tiles of rows.
 #pragma once
 
+#include "../../common/launch.cuh"
 #include "queue.cuh"
 
 namespace ts {
+
+// A number that the launch before may still be writing: from L2, so that L1 keeps nothing that may be old.
+TS_DEVICE int load_early(const int* from) {
+  int number;
+  asm volatile("ld.relaxed.gpu.global.b32 %0, [%1];" : "=r"(number) : "l"(from) : "memory");
+  return number;
+}
+
+// Keys of a sequence in pages, as item_of has them.
+TS_DEVICE int bounded_length(const TsCudaDecodeArgs& args, int length) {
+  return imax(0, imin(static_cast<int>(args.seqlen_k), length));
+}
 
 struct SequenceWork {
   int items;       // tiles of rows, of all key heads
   int row_blocks;  // of one
   int begin, end;  // the keys that they see
 
-  TS_DEVICE SequenceWork(const TsCudaDecodeArgs& args, int batch) {
-    const Lengths length = item_of(args, batch, 0, 0).length;
+  TS_DEVICE SequenceWork(const TsCudaDecodeArgs& args, int batch)
+      : SequenceWork(args, item_of(args, batch, 0, 0).length) {}
+  TS_DEVICE SequenceWork(const TsCudaDecodeArgs& args, const Lengths& length) {
     row_blocks = ceil_div(imax(0, length.q) * args.group, kTileM);
     items = row_blocks * static_cast<int>(args.heads_kv);
     begin = key_begin(args, length, 0);
@@ -31,8 +45,22 @@ struct WholeBlock {
   static constexpr int kThreads = ts::kThreads;
   TS_DEVICE static int thread() { return threadIdx.x; }
   TS_DEVICE static void sync() { __syncthreads(); }
-  static constexpr bool kTakesFromQueue = false;
+  TS_DEVICE static bool all(bool holds) { return __syncthreads_and(holds); }
+  static constexpr bool kTakesFromQueue = false, kStartsEarly = ts::kStartsEarly;
   static constexpr int kListOffset = ts::kListOffset;  // in shared memory, eight bytes for each warp
+};
+
+// Where a sequence's lengths come from: memory, or the one number of keys that the thread has looked at.
+struct Loaded {
+  TS_DEVICE Lengths operator()(const TsCudaDecodeArgs& args, int batch) const {
+    return item_of(args, batch, 0, 0).length;
+  }
+};
+struct Own {
+  int keys;
+  TS_DEVICE Lengths operator()(const TsCudaDecodeArgs& args, int) const {
+    return {static_cast<int>(args.seqlen_q), keys};
+  }
 };
 
 template <class Team>
@@ -43,17 +71,51 @@ class WorkList {
     int place;  // within the sequence
   };
 
-  // Threads take sequences side by side, and a scan over the threads gives each its place in the list.
-  TS_DEVICE void start(const TsCudaDecodeArgs& args, u32 shared) {
+  // Threads take sequences side by side.
+  TS_DEVICE explicit WorkList(const TsCudaDecodeArgs& args) {
     const int batch = static_cast<int>(args.batch), share = ceil_div(batch, Team::kThreads);
     first_batch_ = Team::thread() * share;
     end_batch_ = imin(batch, first_batch_ + share);
+  }
+
+  // Before the launch before has ended: most often lengths are then as they stay. Finds the block's first piece and has
+  // L2 fetch the numbers of its pages. A thread has at most one sequence, or nothing is done; its length is returned.
+  TS_DEVICE int start_early(const TsCudaDecodeArgs& args, u32 shared) {
+    if (!can_start_early(args)) return 0;
+    const int length =
+        first_batch_ < end_batch_ ? bounded_length(args, load_early(args.paged.lengths + first_batch_)) : 0;
+    if (start_and_find(args, shared, length)) prefetch_numbers(args, found(shared));
+    return length;
+  }
+  // After it has ended: does what could not be done early, or does it again where a length is another.
+  TS_DEVICE void make_sure(const TsCudaDecodeArgs& args, u32 shared, int early) {
+    if (!can_start_early(args)) return start(args, shared, Loaded{});
+    const int length = first_batch_ < end_batch_ ? bounded_length(args, args.paged.lengths[first_batch_]) : early;
+    if (!Team::all(length == early)) start_and_find(args, shared, length);
+  }
+  // Whether the block's first piece has been found since.
+  TS_DEVICE static bool has_found(const TsCudaDecodeArgs& args, int number) {
+    return Team::kStartsEarly && can_start_early(args) && number == static_cast<int>(blockIdx.x);
+  }
+  // What the thread that found it has left there.
+  TS_DEVICE static Work found(u32 shared) {
+    Work work;
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(work.batch), "=r"(work.place) : "r"(shared) : "memory");
+    Team::sync();
+    return work;
+  }
+
+  // A scan over the threads gives each its place in the list.
+  template <class LengthsOf>
+  TS_DEVICE void start(const TsCudaDecodeArgs& args, u32 shared, const LengthsOf& lengths) {
     piece_tiles_ = args.piece_tiles;
     if (args.wanted_pieces > 0)
-      piece_tiles_ = imax(piece_tiles_, static_cast<int>((tiles_of_batch(args, shared) + args.wanted_pieces - 1) /
-                                                         args.wanted_pieces));
+      piece_tiles_ =
+          imax(piece_tiles_, static_cast<int>((tiles_of_batch(args, shared, lengths) + args.wanted_pieces - 1) /
+                                              args.wanted_pieces));
     count_ = 0;
-    for (int b = first_batch_; b < end_batch_; ++b) count_ += SequenceWork(args, b).pieces(args, piece_tiles_);
+    for (int b = first_batch_; b < end_batch_; ++b)
+      count_ += SequenceWork(args, lengths(args, b)).pieces(args, piece_tiles_);
     int sum = count_;
     const int lane = Team::thread() & 31, warp = Team::thread() / 32;
 #pragma unroll
@@ -79,29 +141,54 @@ class WorkList {
   TS_DEVICE int piece_tiles() const { return piece_tiles_; }
 
   // The thread that has the sequence tells the others.
-  TS_DEVICE Work find(const TsCudaDecodeArgs& args, int number, u32 shared) const {
+  template <class LengthsOf = Loaded>
+  TS_DEVICE Work find(const TsCudaDecodeArgs& args, int number, u32 shared, const LengthsOf& lengths = {}) const {
     if (number >= first_ && number < first_ + count_) {
       int rest = number - first_, b = first_batch_;
       for (; b < end_batch_; ++b) {
-        const int count = SequenceWork(args, b).pieces(args, piece_tiles_);
+        const int count = SequenceWork(args, lengths(args, b)).pieces(args, piece_tiles_);
         if (rest < count) break;
         rest -= count;
       }
       asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(shared), "r"(b), "r"(rest) : "memory");
     }
     Team::sync();
-    Work work;
-    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(work.batch), "=r"(work.place) : "r"(shared) : "memory");
-    Team::sync();
-    return work;
+    return found(shared);
   }
 
  private:
+  TS_DEVICE static bool can_start_early(const TsCudaDecodeArgs& args) { return args.batch <= Team::kThreads; }
+
+  // Whether the block has a piece.
+  TS_DEVICE bool start_and_find(const TsCudaDecodeArgs& args, u32 shared, int length) {
+    start(args, shared, Own{length});
+    const int number = static_cast<int>(blockIdx.x);
+    if (number < total_) find(args, number, shared, Own{length});
+    return number < total_;
+  }
+
+  // Of a table, where a sequence's numbers stand whatever the launch before does.
+  TS_DEVICE void prefetch_numbers(const TsCudaDecodeArgs& args, const Work& work) const {
+    constexpr int kNumbersOfLine = 32;
+    if (args.paged.numbers == nullptr || args.paged.offsets != nullptr) return;
+    Item item{work.batch};
+    item.length = {static_cast<int>(args.seqlen_q), bounded_length(args, load_early(args.paged.lengths + work.batch))};
+    const SequenceWork sequence(args, item.length);
+    item.first_row = work.place % sequence.items % sequence.row_blocks * kTileM;
+    const Piece piece = piece_of(args, item, piece_tiles_, work.place / sequence.items);
+    const int begin = imax(piece.begin, piece.first_tile * kTileKeys);
+    const int end = imin(piece.end, piece.end_tile * kTileKeys);
+    const int page = page_of(args, begin) + kNumbersOfLine * Team::thread();
+    if (begin < end && page <= page_of(args, end - 1))
+      prefetch_line(args.paged.numbers + work.batch * args.paged.stride + page);
+  }
+
   // Blocks of keys of all items of the batch.
-  TS_DEVICE i64 tiles_of_batch(const TsCudaDecodeArgs& args, u32 shared) const {
+  template <class LengthsOf>
+  TS_DEVICE i64 tiles_of_batch(const TsCudaDecodeArgs& args, u32 shared, const LengthsOf& lengths) const {
     i64 tiles = 0;
     for (int b = first_batch_; b < end_batch_; ++b) {
-      const SequenceWork work(args, b);
+      const SequenceWork work(args, lengths(args, b));
       tiles += static_cast<i64>(work.items) * tiles_between(work.begin, work.end);
     }
 #pragma unroll
@@ -132,10 +219,18 @@ class WorkList {
 template <class Team, class Use>
 TS_DEVICE void each_piece(const TsCudaDecodeArgs& args, u32 shared, Use use) {
   if constexpr (kUneven) {
-    WorkList<Team> list;
-    list.start(args, shared + Team::kListOffset);
+    const u32 memory = shared + Team::kListOffset;
+    WorkList<Team> list(args);
+    if constexpr (Team::kStartsEarly) {
+      const int early = list.start_early(args, memory);
+      wait_for_previous_kernel();
+      if (args.end_tiles > 0) let_next_kernel_start();
+      list.make_sure(args, memory, early);
+    } else {
+      list.start(args, memory, Loaded{});
+    }
     each_of_queue<Team>(args, shared, list.total(), [&](int at) {
-      const typename WorkList<Team>::Work work = list.find(args, at, shared + Team::kListOffset);
+      const auto work = list.has_found(args, at) ? list.found(memory) : list.find(args, at, memory);
       const SequenceWork sequence(args, work.batch);
       const int tile = work.place % sequence.items;
       use(work.batch, tile / sequence.row_blocks, tile % sequence.row_blocks, list.piece_tiles(),

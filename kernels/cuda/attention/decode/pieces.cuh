@@ -162,6 +162,11 @@ struct KeyRows {
   }
 };
 
+// Tells L2 to fetch the line that has an address.
+TS_DEVICE void prefetch_line(const void* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address) : "memory");
+}
+
 // The numbers of the pages that a step's keys lie in. Each lane of a warp looks its share of them up, a step before they
 // are copied: nobody waits for the table. Keys that no row sees are not looked up.
 template <int kKeys>

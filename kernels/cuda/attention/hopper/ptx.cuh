@@ -84,6 +84,19 @@ TS_DEVICE void store_matrices(u32 address, u32 a, u32 b, u32 c, u32 d) {
 TS_DEVICE void named_barrier_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+// As named_barrier_sync; says whether it holds for all threads.
+TS_DEVICE bool named_barrier_all(int id, int threads, bool holds) {
+  int all;
+  asm volatile(
+      "{\n.reg .pred own, all;\n"
+      "setp.ne.s32 own, %3, 0;\n"
+      "barrier.cta.red.and.pred all, %1, %2, own;\n"
+      "selp.s32 %0, 1, 0, all;\n}"
+      : "=r"(all)
+      : "r"(id), "r"(threads), "r"(static_cast<int>(holds))
+      : "memory");
+  return all != 0;
+}
 TS_DEVICE void named_barrier_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }

@@ -35,12 +35,15 @@ extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm
   if (threadIdx.x == 0) ts::SharedMap{shared}.init_barriers();
   if (threadIdx.x >= ts::kConsumerThreads) ts::Producer(maps, args, shared).prefetch();
   __syncthreads();
-  ts::wait_for_previous_kernel();
-  if constexpr (ts::kUneven) ts::let_next_kernel_start();
+  if constexpr (!ts::kStartsEarly) {
+    ts::wait_for_previous_kernel();
+    if (ts::kUneven && args.end_tiles > 0) ts::let_next_kernel_start();
+  }
   if (ts::uniform(threadIdx.x / 128) != 0) {
     ts::shrink_registers<ts::kProducerRegisters>();
     ts::Producer producer(maps, args, shared);
     producer.run();
+    if constexpr (ts::kUneven) ts::let_next_kernel_start();
     ts::copy_wait();
   } else {
     ts::grow_registers<ts::kConsumerRegisters>();

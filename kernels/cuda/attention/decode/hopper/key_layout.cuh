@@ -44,13 +44,16 @@ constexpr int kSharedBytes = kProducerListOffset + kProducerThreads / 4;
 
 // Registers that a thread keeps of what the block is launched with.
 constexpr int kEntryRegisters = 65536 / (kThreads * cfg::kBlocksPerSm) / 8 * 8;
-constexpr int kProducerRegisters = cfg::kBlocksPerSm > 1 ? 72 : 104;
+constexpr int kProducerRegisters = cfg::kBlocksPerSm > 1 ? 72 : 136;
 constexpr int kConsumerBudget = 2 * kEntryRegisters - kProducerRegisters;
 constexpr int kConsumerRegisters = kConsumerBudget > 240 ? 240 : kConsumerBudget;
 
 static_assert(cfg::kTileN % 32 == 0, "pages are looked up by whole warps");
 static_assert(kOutputColumns <= 256, "values: the columns of one product");
 static_assert(!kNarrow, "keys and values are of the queries' type");
+
+// Lists of pages are worked out before the launch before has ended, where there are registers for it.
+constexpr bool kStartsEarly = cfg::kPaged && !cfg::kGroupMode && cfg::kBlocksPerSm == 1;
 
 enum NamedBarrier { kConsumersMeet = 1, kProducersMeet, kQueriesUnderWay };
 

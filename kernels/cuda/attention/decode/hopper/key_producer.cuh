@@ -23,12 +23,18 @@ struct Producer : Copier<Producer> {
                            u32 full) const {
     constexpr int kColumns = ceil_div(kDim, kColumn);
     const int key = first_key(step);
-    if (!kUneven && comes_by_engine(args, piece, key, cfg::kTileN)) {
+    if (comes_by_engine(args, piece, key, cfg::kTileN)) {
+      const Box box = box_of_lane(key);
       mbarrier_wait(empty, ring.phase ^ 1);
-      if (Producers::thread() != 0) return mbarrier_arrive(full);
-      mbarrier_expect(full, kColumns * kKeyColumnBytes);
-      for (int column = 0; column < kColumns; ++column)
-        tma_load_4d(destination + column * kKeyColumnBytes, &map, full, column * kColumn, key, item.head_kv, item.batch);
+      const int warp = Producers::thread() / 32;
+      if (lane() == 0) {
+        mbarrier_arrive(full, warp == 0 ? 31 : 32);
+        if (warp == 0) mbarrier_expect(full, kColumns * kKeyColumnBytes);
+      }
+      __syncwarp();
+#pragma unroll 1
+      for (int column = warp; column < kColumns; column += kProducerThreads / 32)
+        copy_box(destination + column * kKeyColumnBytes, map, full, column, box);
       return;
     }
     const char* rows[cfg::kTileN / kRowsAtOnce];
@@ -42,9 +48,10 @@ struct Producer : Copier<Producer> {
 
   // As PieceWork's, by the copy engine.
   TS_DEVICE void prefetch() {
-    if (kUneven || args.map_rows == 0 || Producers::thread() != 0) return;
+    if (args.map_rows == 0 || Producers::thread() != 0) return;
     prefetch_tensor_map(&maps.k);
     prefetch_tensor_map(&maps.v);
+    if constexpr (kUneven) return;
     take_piece_of_block();
     const int steps = imin(args.prefetch_tiles, piece.end_tile - piece.first_tile);
     for (int step = 0; step < steps; ++step) {

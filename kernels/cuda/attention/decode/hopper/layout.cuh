@@ -57,6 +57,8 @@ static_assert(kOutputColumns <= 256, "values of a warpgroup: the columns of one 
 static_assert(cfg::kBlocksPerSm == 1, "a block fills an SM");
 static_assert(!kNarrow, "rows are of the queries' type");
 
+constexpr bool kStartsEarly = false;
+
 enum NamedBarrier { kConsumersMeet = 1, kProducersMeet, kFirstIsReady, kSecondIsReady, kQueriesUnderWay };
 
 using KeyRing = RingPlace<cfg::kStages>;

@@ -27,9 +27,11 @@ TS_DEVICE int hear_number(u32 shared, u32& parity) {
 struct Consumers {
   static constexpr bool kTakesFromQueue = true;
   static constexpr int kThreads = kConsumerThreads;
+  static constexpr bool kStartsEarly = ts::kStartsEarly;
   static constexpr int kListOffset = ts::kListOffset;
   TS_DEVICE static int thread() { return threadIdx.x; }
   TS_DEVICE static void sync() { named_barrier_sync(kConsumersMeet, kThreads); }
+  TS_DEVICE static bool all(bool holds) { return named_barrier_all(kConsumersMeet, kThreads, holds); }
   TS_DEVICE static bool is_first_of_block() { return false; }
   TS_DEVICE static int tell(u32 shared, int, u32& parity) { return hear_number(shared, parity); }
 };
@@ -37,9 +39,11 @@ struct Consumers {
 struct Producers {
   static constexpr bool kTakesFromQueue = true;
   static constexpr int kThreads = kProducerThreads;
+  static constexpr bool kStartsEarly = ts::kStartsEarly;
   static constexpr int kListOffset = kProducerListOffset;
   TS_DEVICE static int thread() { return threadIdx.x - kConsumerThreads; }
   TS_DEVICE static void sync() { named_barrier_sync(kProducersMeet, kThreads); }
+  TS_DEVICE static bool all(bool holds) { return named_barrier_all(kProducersMeet, kThreads, holds); }
   TS_DEVICE static bool is_first_of_block() { return thread() == 0; }
   TS_DEVICE static int tell(u32 shared, int number, u32& parity) {
     if (is_first_of_block()) tell_number(shared, number, parity);

@@ -140,6 +140,11 @@ TS_DEVICE void trust_base(float (&s)[kScores], RowState& rows, float (&factor)[2
 TS_DEVICE bool is_within(float sum) {
   return sum < 0x1p56f;
 }
+// Of rows after a tile's first two blocks: whether they are likely to lose that trust. Where logits reach so far above 0 they may
+// rise as far again, as random ones do; where they only lie far from 0 maxima are taken for nothing.
+TS_DEVICE bool is_steep(const RowState& rows) {
+  return fmaxf(rows.peak[0], rows.peak[1]) > kFarRise;
+}
 // Before maxima are taken again, which may bring a sum back within: one that is not stays so.
 TS_DEVICE void keep_wrong(RowState& rows) {
 #pragma unroll

@@ -332,7 +332,7 @@ struct Consumer {
     queries.advance();
   }
 
-  TS_DEVICE bool is_careful() const { return kTrusting && TileRing::is_careful(shared, slot); }
+  TS_DEVICE bool is_careful() const { return kTrusting && TileRing::is_careful(shared, slot, warpgroup); }
   TS_DEVICE bool is_cut(int n) const { return n >= whole_end || n < whole_begin; }
 
   TS_DEVICE void sync_warpgroup() const {
@@ -434,6 +434,11 @@ struct Consumer {
     if (n == begin) release_queries();
     use_scales();
     softmax<false, kMasked, kBase>(n, kMasked && is_cut(n), second);
+    // All warps of the warpgroup go the same way from here on.
+    if (kTrusting && kBase == Base::maximum && second && n > begin) {
+      if (is_steep(rows)) TileRing::be_careful(shared, slot, warpgroup);
+      sync_warpgroup();
+    }
     change_value_scale<false>();
     drop_block(n);
     if constexpr (cfg::kLateWait) hold_until(rows.sum[0]);
@@ -516,7 +521,7 @@ struct Consumer {
     const bool right =
         store_tile(args, kKept ? t : TileRing::read(shared, t_slot), warpgroup, t_rows, o, t_value_scale);
     if constexpr (kTrusting) {
-      if (__any_sync(0xffffffffu, !right)) TileRing::ask_again(shared, t_slot);
+      if (__any_sync(0xffffffffu, !right) && threadIdx.x % 32 == 0) TileRing::ask_again(shared, t_slot, warpgroup);
     }
     TileRing::release(shared, t_slot);
   }

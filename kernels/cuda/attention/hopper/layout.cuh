@@ -157,6 +157,7 @@ struct Shared {
   TS_DEVICE u32 tile_empty(u32 slot) const { return tile_full(slot) + 8; }
   TS_DEVICE u32 tile(u32 slot) const { return base + kTileOffset + slot * kTileInts * 4; }
   TS_DEVICE u32 tile_again(u32 slot) const { return tile(slot) + 40; }
+  TS_DEVICE u32 tile_careful(u32 slot, int warpgroup) const { return tile(slot) + 36 + warpgroup; }
   // Words of the producer's that would take registers.
   TS_DEVICE u32 careful() const { return base + kScratchOffset + 4; }
   TS_DEVICE u32 look() const { return base + kScratchOffset + 8; }

@@ -45,6 +45,15 @@ TS_DEVICE int load_word(u32 address) {
   return x;
 }
 
+TS_DEVICE void store_byte(u32 address, int x) {
+  asm volatile("st.shared.u8 [%0], %1;" ::"r"(address), "r"(x) : "memory");
+}
+TS_DEVICE int load_byte(u32 address) {
+  int x;
+  asm volatile("ld.shared.u8 %0, [%1];" : "=r"(x) : "r"(address) : "memory");
+  return x;
+}
+
 TS_DEVICE void prefetch_tensor_map(const void* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }

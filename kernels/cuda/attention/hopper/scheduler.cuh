@@ -17,7 +17,8 @@ namespace ts {
 
 // Tiles whose blocks beyond the first two are taken without maxima (trust_base). One that turns out to have a row that
 // needs them goes through the ring again, as a careful one, and so do all tiles of its block of threads after it: a
-// careful tile gives a trusting one's bits where that is right, and takes longer. Blocks are walked backwards, so with
+// careful tile gives a trusting one's bits where that is right, and takes longer. A warpgroup whose first two blocks are
+// steep (is_steep) is careful from then on. Blocks are walked backwards, so with
 // ALiBi and without a right bound the logits of a sequence's first rows would rise from block to block.
 constexpr bool kTrusting = cfg::kBf16 && !cfg::kFp8 && !kWidens && !cfg::kSoftCap && !cfg::kBias && !cfg::kDropout &&
                            !(cfg::kAlibi && !cfg::kMaskRight) && cfg::kWarpgroups > 1;
@@ -182,14 +183,20 @@ struct TileRing {
     t.offset_k = load_word(address + 32);
     return t;
   }
-  // Of the tile in a slot that is not released yet, with kTrusting.
-  static TS_DEVICE bool is_careful(const Shared& shared, u32 slot) { return load_word(shared.tile(slot) + 36) != 0; }
-  // A consumer that has not released the slot yet asks for its tile once more, unless it was a careful one.
-  static TS_DEVICE void ask_again(const Shared& shared, u32 slot) {
-    if (!is_careful(shared, slot)) store_word(shared.tile_again(slot), 1);
+  // Whether a warpgroup takes maxima in every block of the tile in a slot that it has not released yet, with kTrusting. Each
+  // has a byte of its own, which all its warps must find the same.
+  static TS_DEVICE bool is_careful(const Shared& shared, u32 slot, int warpgroup) {
+    return load_byte(shared.tile_careful(slot, warpgroup)) != 0;
   }
-  // All tiles that the producer pushes from now on are careful ones.
-  static TS_DEVICE void be_careful(const Shared& shared) { store_word(shared.careful(), 1); }
+  static TS_DEVICE void be_careful(const Shared& shared, u32 slot, int warpgroup) {
+    store_byte(shared.tile_careful(slot, warpgroup), 1);
+  }
+  // A consumer that has not released the slot yet asks for its tile once more, unless it was a careful one.
+  static TS_DEVICE void ask_again(const Shared& shared, u32 slot, int warpgroup) {
+    if (!is_careful(shared, slot, warpgroup)) store_word(shared.tile_again(slot), 1);
+  }
+  // All tiles that the producer pushes from now on are careful ones, for all warpgroups.
+  static TS_DEVICE void be_careful(const Shared& shared) { store_word(shared.careful(), 0x010101); }
   // The producer's: waits for the slot `ahead` places after the one that it pushes to next; the item of the slot's last
   // tile if that is asked for again, else -1.
   TS_DEVICE int asked_again(const Shared& shared, u32 ahead) const {

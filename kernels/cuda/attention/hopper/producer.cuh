@@ -9,6 +9,10 @@
 
 namespace ts {
 
+// Queries leave L2 first, keys and values last: with wide heads, whose blocks of threads have the fewest bytes in flight, that
+// gains at every length; with others it does not (docs/log/2026-11-cuda-attention.md).
+constexpr bool kHinted = cfg::kHeadDimQk > 128;
+
 struct Producer {
   const Shared& shared;
   const TsCudaTensorMaps& maps;
@@ -27,10 +31,20 @@ struct Producer {
       const u32 full = shared.query_full(w, queries.index);
       mbarrier_wait(shared.query_empty(w, queries.index), queries.phase ^ 1);
       mbarrier_expect(full, kQueryBytes);
-      for (int c = 0; c < kColumnsQk; ++c) {
+    for (int c = 0; c < kColumnsQk; ++c) {
         tma_load_5d(shared.query(w, queries.index) + c * kWarpgroupRows * kColumnBytes, &maps.q, full, c * kColumn, 0,
                     query + w * (kWarpgroupRows / cfg::kPackGqa), t.head, batch);
       }
+    }
+  }
+
+  // A column of a block's keys or values.
+  static TS_DEVICE void load_rows(u32 to, const TsCudaTensorMap* map, u32 full, int column, int key, int head,
+                                  int batch) {
+    if constexpr (kHinted) {
+      tma_load_4d(to, map, full, column, key, head, batch, l2_evict_last());
+    } else {
+      tma_load_4d(to, map, full, column, key, head, batch);
     }
   }
 
@@ -39,8 +53,7 @@ struct Producer {
     mbarrier_wait(shared.key_empty(keys.index), keys.phase ^ 1);
     mbarrier_expect(full, kKeysBytes);
     for (int c = 0; c < kColumnsQk; ++c) {
-      tma_load_4d(shared.key(keys.index) + c * cfg::kTileN * kColumnBytes, &maps.k, full, c * kColumn, key, head,
-                  batch);
+      load_rows(shared.key(keys.index) + c * cfg::kTileN * kColumnBytes, &maps.k, full, c * kColumn, key, head, batch);
     }
     keys.advance();
   }
@@ -51,8 +64,7 @@ struct Producer {
     mbarrier_wait(cfg::kFp8 ? shared.raw_empty(values.index) : shared.value_empty(values.index), values.phase ^ 1);
     mbarrier_expect(full, kLoadedBytes);
     for (int c = 0; c < kColumnsV; ++c) {
-      tma_load_4d(to + c * cfg::kTileN * kColumnBytes, &maps.v, full, c * kColumn, key, head,
-                  batch);
+      load_rows(to + c * cfg::kTileN * kColumnBytes, &maps.v, full, c * kColumn, key, head, batch);
     }
     values.advance();
   }

@@ -78,6 +78,33 @@ TS_DEVICE void tma_load_5d(u32 destination, const void* map, u32 barrier, int c0
       : "memory");
 }
 
+// The same with a policy for L2: what is read once leaves it first, what is read again last.
+TS_DEVICE u64 l2_evict_first() {
+  u64 policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(policy));
+  return policy;
+}
+TS_DEVICE u64 l2_evict_last() {
+  u64 policy;
+  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(policy));
+  return policy;
+}
+TS_DEVICE void tma_load_4d(u32 destination, const void* map, u32 barrier, int c0, int c1, int c2, int c3, u64 policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+      "[%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(destination),
+      "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(policy)
+      : "memory");
+}
+TS_DEVICE void tma_load_5d(u32 destination, const void* map, u32 barrier, int c0, int c1, int c2, int c3, int c4,
+                           u64 policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+      "[%1, {%3, %4, %5, %6, %7}], [%2], %8;" ::"r"(destination),
+      "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "l"(policy)
+      : "memory");
+}
+
 // Makes ordinary shared-memory stores of this thread visible to the tensor cores and the copy engine.
 TS_DEVICE void fence_proxy_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

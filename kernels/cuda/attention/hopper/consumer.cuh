@@ -343,6 +343,7 @@ struct Consumer {
   // full before it is given back, or a late one would find the barrier a round further; elsewhere the wgmma
   // themselves keep the warps together.
   TS_DEVICE void pass_keys(int count) {
+#pragma unroll 1
     for (int i = 0; i < count; ++i) {
       mbarrier_wait(shared.key_full(keys.index), keys.phase);
       sync_warpgroup();
@@ -352,6 +353,7 @@ struct Consumer {
     }
   }
   TS_DEVICE void pass_values(int count) {
+#pragma unroll 1
     for (int i = 0; i < count; ++i) {
       mbarrier_wait(shared.value_full(values.index), values.phase);
       sync_warpgroup();
@@ -421,7 +423,7 @@ struct Consumer {
     issue_scores();
     if (second) {
       end_turn();
-      store_done();
+      if constexpr (cfg::kLateStore) store_done();
     } else {
       rescale();
     }
@@ -481,7 +483,6 @@ struct Consumer {
     int accumulate = 0;
     int n = end - 2;
     bool second = cfg::kLateStore || kTrusting;
-    if (cfg::kLateStore && n < begin) store_done();
     if constexpr (!kSharedStep) {
       for (; n >= begin && (second || (!kBounded && is_careful())); --n) {
         step<kBounded>(n, accumulate, second);
@@ -525,8 +526,7 @@ struct Consumer {
     }
     TileRing::release(shared, t_slot);
   }
-  // The tile before this one, if its output still waits in the registers: it is stored while the second block is
-  // scored.
+  // The tile whose output still waits in the registers, if there is one.
   TS_DEVICE void store_done() {
     if (waiting) {
       pin(o);
@@ -535,13 +535,18 @@ struct Consumer {
     }
   }
 
-  // The tile's last values together with the next tile's first scores.
-  TS_DEVICE void cross_over(const Tile& next, u32 next_slot, int accumulate) {
+  // The current tile's output is whole, but for what is in flight, and waits to be stored.
+  TS_DEVICE void be_done() {
     done = tile;
     done_slot = slot;
     done_rows = rows;
     done_value_scale = value_scale;
     waiting = true;
+  }
+
+  // The tile's last values together with the next tile's first scores.
+  TS_DEVICE void cross_over(const Tile& next, u32 next_slot, int accumulate) {
+    be_done();
     const int done_tail = tail;
     const int done_trailing = trailing, done_head = head_rows();
     pass_keys(done_trailing);
@@ -579,7 +584,8 @@ struct Consumer {
     wgmma_wait<0>();
     pin(o);
     release_values();
-    store(tile, slot, rows, value_scale);
+    be_done();
+#pragma unroll 1
     for (int i = 0; i < trailing; ++i) {
       pass_keys(1);
       pass_values(1);
@@ -591,6 +597,7 @@ struct Consumer {
     mbarrier_wait(shared.query_full(warpgroup, queries.index), queries.phase);
     sync_warpgroup();
     give_queries_back();
+#pragma unroll 1
     for (int n = t.n_begin; n < t.n_end; ++n) {
       pass_keys(1);
       pass_values(1);
@@ -620,10 +627,20 @@ struct Consumer {
       while (true) {
         const int accumulate = walk();
         next_slot = ring.pop(shared, next);
-        if (next.n_end == 0 || !has_rows(next, warpgroup)) {
+        const bool ending = next.n_end == 0 || !has_rows(next, warpgroup);
+        // What waits here is the tile before one of a single block; at the end, then, the last tile. A copy of the code for
+        // each would be more to fetch, which short calls wait for (docs/log/2026-11-cuda-attention.md).
+        int stores = ending ? 2 : 1;
+#pragma unroll 1
+        while (true) {
+          // The compiler would make a copy of the body for each number that it knows.
+          asm volatile("" : "+r"(stores));
+          store_done();
+          if (stores == 1) break;
           finish(accumulate);
-          break;
+          stores = 1;
         }
+        if (ending) break;
         cross_over(next, next_slot, accumulate);
       }
     }

@@ -268,6 +268,12 @@ struct Consumer {
         const u32 chunk = (k % 4 * 2 + (lane >> 4)) ^ (row & 7);
         load_matrices(q[k], from + k / 4 * kWarpgroupRows * kColumnBytes + chunk * 16);
       }
+      // The loads must have arrived before their place is given back: nothing else keeps the arrival behind them, and rows
+      // that the next tile's copy overwrote were wrong.
+      u32 all = 0;
+#pragma unroll
+      for (int k = 0; k < kStepsQk; ++k) all ^= q[k][0];
+      hold_until(__uint_as_float(all));
       give_queries_back();
     }
   }

@@ -9,8 +9,8 @@
 
 namespace ts {
 
-// Queries leave L2 first, keys and values last: with wide heads, whose blocks of threads have the fewest bytes in flight, that
-// gains at every length; with others it does not (docs/log/2026-11-cuda-attention.md).
+// Queries leave L2 first, keys and values last. That gains with wide heads, and nothing with others
+// (docs/log/2026-11-cuda-attention.md).
 constexpr bool kHinted = cfg::kHeadDimQk > 128;
 
 struct Producer {

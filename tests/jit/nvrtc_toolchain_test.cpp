@@ -237,7 +237,8 @@ constexpr int kBlocksPerSm = 1, kPackGqa = 1, kBiasStages = 0;
 constexpr bool kPingPong = false, kDynamicScheduler = true, kLateWait = false, kLateStore = true;
 constexpr bool kMaskRight = false, kMaskLeft = false, kGroupMode = false, kLse = true, kSink = false;
 constexpr bool kSoftCap = false, kBias = false, kAlibi = false, kDropout = false, kNegativeScale = false;
-constexpr bool kFp8 = false, kBlockScale = false;
+constexpr bool kFp8 = false, kBlockScale = false, kPaged = false, kCacheFp8 = false;
+constexpr bool kCacheInt8 = false, kPageScale = false;
 }  // namespace ts::cfg
 #include "attention/hopper/attention_fwd.cuh"
 )");

@@ -59,7 +59,7 @@ class Appender {
     for (std::int64_t h = 0; h < c_.heads_kv; ++h) {
       const std::byte* const key = at(c_.k, c_.k_strides, token.batch, h, token.row);
       if (copied_ && c_.rotary.dim == 0) {
-        std::memcpy(key_place(token, h).to, key, keys.size() * static_cast<std::size_t>(size_));
+        std::memmove(key_place(token, h).to, key, keys.size() * static_cast<std::size_t>(size_));
       } else {
         turn(key, token.position, keys);
         scale(keys, c_.k_scale, c_.k_row_scale, c_.k_row_scale_strides, token, b, h);
@@ -67,7 +67,7 @@ class Appender {
       }
       const std::byte* const value = at(c_.v, c_.v_strides, token.batch, h, token.row);
       if (copied_) {
-        std::memcpy(value_place(token, h).to, value, values.size() * static_cast<std::size_t>(size_));
+        std::memmove(value_place(token, h).to, value, values.size() * static_cast<std::size_t>(size_));
       } else {
         load_elements(type_, value, values);
         scale(values, c_.v_scale, c_.v_row_scale, c_.v_row_scale_strides, token, b, h);

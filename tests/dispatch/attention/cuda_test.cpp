@@ -41,6 +41,25 @@ std::vector<KernelConfig> one_of_each_pipeline(Backend& backend, const Attention
 
 using Row = std::tuple<DataType, std::int64_t, std::int64_t, std::string>;  // a literal would print its address
 
+using Calls = std::vector<std::unique_ptr<testing::RandomCall>>;
+using Trials = std::vector<std::pair<std::size_t, KernelConfig>>;  // a call, and an instance to run it on
+
+/// Builds the instances side by side, runs each on its call, and compares with the reference.
+void expect_right(Backend& backend, const Calls& calls, const Trials& trials) {
+  std::vector<KernelConfig> configs;
+  for (const auto& [at, config] : trials) configs.push_back(config);
+  for (const Status& built : backend.build(configs, 0, {})) ASSERT_TRUE(built) << built.error().text();
+  for (const auto& [at, config] : trials) {
+    testing::RandomCall& call = *calls[at];
+    const auto plan =
+        backend.find<AttentionFwd>().value()->plan(call.problem(), {config}, "a test", BuildPolicy::never);
+    ASSERT_TRUE(plan) << plan.error().text();
+    const Status ran = call.run(**plan);
+    ASSERT_TRUE(ran) << ran.error().text() << "\n" << native_name(config) << "\n" << testing::describe(call.problem());
+    EXPECT_EQ(call.judge(), "") << native_name(config) << "\n" << testing::describe(call.problem());
+  }
+}
+
 class CudaAttentionProperty : public CudaAttentionTest, public ::testing::WithParamInterface<Row> {};
 
 TEST_P(CudaAttentionProperty, EveryPipelineAgreesWithTheReference) {
@@ -48,29 +67,17 @@ TEST_P(CudaAttentionProperty, EveryPipelineAgreesWithTheReference) {
   const AttentionProblem wanted = testing::traits(type, qk, v, words);
   const std::uint64_t first_seed = std::hash<std::string>{}(fmt::format("{} {} {} {}", int(type), qk, v, words)) % 1000;
   const auto backend = open_backend(kDevice, 1).value();
-  std::vector<std::unique_ptr<testing::RandomCall>> calls;
-  std::vector<std::pair<std::size_t, KernelConfig>> trials;  // a call, and an instance to run it on
-  std::vector<KernelConfig> configs;
+  Calls calls;
+  Trials trials;
   for (std::uint64_t shape = 0; shape < 16; ++shape) {
     const std::uint64_t seed = first_seed * 1000 + shape;
     calls.push_back(
         std::make_unique<testing::RandomCall>(testing::random_shape(wanted, seed), seed, wanted.unaligned ? 1 : 16));
     for (const KernelConfig& config : one_of_each_pipeline(*backend, calls.back()->problem())) {
       trials.emplace_back(calls.size() - 1, config);
-      configs.push_back(config);
     }
   }
-  for (const Status& built : backend->build(configs, 0, {}))
-    ASSERT_TRUE(built) << built.error().text();  // side by side
-  for (const auto& [at, config] : trials) {
-    testing::RandomCall& call = *calls[at];
-    const auto plan =
-        backend->find<AttentionFwd>().value()->plan(call.problem(), {config}, "a test", BuildPolicy::never);
-    ASSERT_TRUE(plan) << plan.error().text();
-    const Status ran = call.run(**plan);
-    ASSERT_TRUE(ran) << ran.error().text() << "\n" << native_name(config) << "\n" << testing::describe(call.problem());
-    EXPECT_EQ(call.judge(), "") << native_name(config) << "\n" << testing::describe(call.problem());
-  }
+  expect_right(*backend, calls, trials);
 }
 
 const Row kRows[] = {
@@ -133,9 +140,8 @@ TEST_P(CudaPagesProperty, TilesOfQueriesAgreeWithTheReference) {
   const auto& [type, qk, v, words] = GetParam();
   const AttentionProblem wanted = testing::traits(type, qk, v, words);
   const auto backend = open_backend(kDevice, 1).value();
-  std::vector<std::unique_ptr<testing::RandomCall>> calls;
-  std::vector<std::pair<std::size_t, KernelConfig>> trials;  // a call, and an instance to run it on
-  std::vector<KernelConfig> configs;
+  Calls calls;
+  Trials trials;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     calls.push_back(std::make_unique<testing::RandomCall>(prefill(wanted, seed), seed, 16));
     const Ranking ranking = backend->find<AttentionFwd>().value()->rank(calls.back()->problem()).value();
@@ -146,20 +152,9 @@ TEST_P(CudaPagesProperty, TilesOfQueriesAgreeWithTheReference) {
     // Each in its turn, and the first choice.
     for (const std::size_t at : std::set<std::size_t>{0, (1 + seed) % tiles.size()}) {
       trials.emplace_back(calls.size() - 1, tiles[at]);
-      configs.push_back(tiles[at]);
     }
   }
-  for (const Status& built : backend->build(configs, 0, {}))
-    ASSERT_TRUE(built) << built.error().text();  // side by side
-  for (const auto& [at, config] : trials) {
-    testing::RandomCall& call = *calls[at];
-    const auto plan =
-        backend->find<AttentionFwd>().value()->plan(call.problem(), {config}, "a test", BuildPolicy::never);
-    ASSERT_TRUE(plan) << plan.error().text();
-    const Status ran = call.run(**plan);
-    ASSERT_TRUE(ran) << ran.error().text() << "\n" << native_name(config) << "\n" << testing::describe(call.problem());
-    EXPECT_EQ(call.judge(), "") << native_name(config) << "\n" << testing::describe(call.problem());
-  }
+  expect_right(*backend, calls, trials);
 }
 
 const Row kPagedRows[] = {

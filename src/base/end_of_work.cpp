@@ -45,7 +45,9 @@ void end_work(std::chrono::milliseconds bound) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   Temporaries& known = temporaries();
   const std::lock_guard lock(known.mutex);
-  for (const fs::path& path : *known.paths) static_cast<void>(remove_tree(path));
+  for (const fs::path& path : *known.paths)  // again where another thread put something in or took it away meanwhile
+    while (!remove_tree(path) && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 RunningProgram::RunningProgram() {
@@ -56,10 +58,13 @@ RunningProgram::~RunningProgram() {
   --running;
 }
 
-void remember_temporary(const fs::path& path) {
+Result<fs::path> create_temporary(const std::function<Result<fs::path>()>& create) {
   Temporaries& known = temporaries();
-  const std::lock_guard lock(known.mutex);
-  known.paths->insert(path);
+  const std::lock_guard lock(known.mutex);  // end_work() says that it ends before it looks
+  if (work_has_ended()) return fail(ErrorCode::cancelled, "this process is about to end");
+  Result<fs::path> path = create();
+  if (path) known.paths->insert(*path);
+  return path;
 }
 
 void forget_temporary(const fs::path& path) {

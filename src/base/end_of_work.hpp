@@ -4,6 +4,9 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
+
+#include "base/error.hpp"
 
 namespace tilesmith {
 
@@ -23,9 +26,11 @@ class RunningProgram {
   RunningProgram& operator=(const RunningProgram&) = delete;
 };
 
-/// A file or directory that end_work() removes. Forgetting what is not known is no error. A forked child knows none of
-/// its parent's.
-void remember_temporary(const std::filesystem::path& path);
+/// Calls `create`, and remembers the file or directory whose path it returns: end_work() removes that. Once work has
+/// ended nothing is created (cancelled). A forked child knows none of its parent's.
+[[nodiscard]] Result<std::filesystem::path> create_temporary(
+    const std::function<Result<std::filesystem::path>()>& create);
+/// For what is removed or renamed by now; before, it could outlive the process. What is not known is no error.
 void forget_temporary(const std::filesystem::path& path);
 
 }  // namespace tilesmith

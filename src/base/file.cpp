@@ -173,10 +173,13 @@ class StagedFile {
     staged.target_ = fs::weakly_canonical(path, error);
     if (error) staged.target_ = path;
     const fs::path temporary = staged.target_.string() + fmt::format(".{:016x}.tmp", random_bits());
-    const FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-    if (!file) return std::unexpected(system_error("cannot create", temporary, errno));
-    remember_temporary(temporary);
-    staged.temporary_ = temporary;
+    FileDescriptor file;
+    TS_ASSIGN(
+        staged.temporary_, create_temporary([&]() -> Result<fs::path> {
+          file = FileDescriptor(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+          if (!file) return std::unexpected(system_error("cannot create", temporary, errno));
+          return temporary;
+        }));
     TS_TRY(write_descriptor(file.get(), temporary, content));
     const mode_t kept = static_cast<mode_t>(status.permissions() & fs::perms::mask);
     if (fs::exists(status) && ::fchmod(file.get(), kept) != 0)
@@ -338,9 +341,7 @@ Status check_only_ours(const fs::path& path) {
 
 Result<TemporaryDirectory> TemporaryDirectory::create(std::string_view prefix, const fs::path& parent) {
   const fs::path place = !parent.empty() ? parent : fs::path(env("TMPDIR").value_or("/tmp"));
-  if (work_has_ended()) return fail(ErrorCode::cancelled, "this process is about to end");
-  TS_ASSIGN(fs::path path, make_unique_directory(place, prefix));
-  remember_temporary(path);
+  TS_ASSIGN(fs::path path, create_temporary([&] { return make_unique_directory(place, prefix); }));
   return TemporaryDirectory(std::move(path));
 }
 
@@ -364,9 +365,10 @@ void TemporaryDirectory::remove() {
   if (path_.empty()) return;
   // A forked child has a copy of this object, and the directory is still its parent's.
   if (owner_ != ::getpid()) return path_.clear();
-  forget_temporary(path_);
   // Nobody could act on a failure here; what is left lies in a directory meant for temporary things.
-  static_cast<void>(remove_tree(std::exchange(path_, {})));
+  static_cast<void>(remove_tree(path_));
+  forget_temporary(path_);
+  path_.clear();
 }
 
 }  // namespace tilesmith

@@ -8,9 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "base/end_of_work.hpp"
 #include "base/file.hpp"
@@ -209,6 +211,33 @@ TEST(Subprocess, AProgramIsWatchedFromItsFirstMoment) {
     ::waitpid(parent, nullptr, 0);
     ASSERT_TRUE(pid.ends_with('\n'));
     expect_gone(pid.substr(0, pid.size() - 1));
+  }
+}
+
+TEST(Subprocess, WhatComesAndGoesAtTheEndOfWorkIsRemovedToo) {
+  const auto directory = TemporaryDirectory::create("tilesmith-subprocess-test-").value();
+  for (int round = 0; round < 50; ++round) {
+    const pid_t child = ::fork();  // work does not begin again
+    if (child == 0) {
+      std::vector<std::thread> threads(4);
+      std::atomic<int> made{0};
+      for (std::thread& thread : threads)
+        thread = std::thread([&] {
+          for (;;) {
+            const auto scratch = TemporaryDirectory::create("scratch-", directory.path());
+            if (!scratch) continue;
+            for (const char* name : {"a", "b", "c"}) static_cast<void>(write_file_atomic(scratch->path() / name, "x"));
+            ++made;
+          }
+        });
+      while (made < 8) std::this_thread::yield();
+      end_work(10s);
+      ::_exit(0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ASSERT_EQ(status, 0);
+    ASSERT_TRUE(fs::is_empty(directory.path())) << round;
   }
 }
 

@@ -116,17 +116,18 @@ constexpr CudaConvRule kWindowRules[] = {
     {"elements_leave_registers",
      "a warpgroup with a tile of its own writes pairs of elements, or more: single ones have an address and a test "
      "each, "
-     "which spilled beside its sums; so did 16 to 20 bytes of tiles of 256x128 beside a tensor that is added (ptxas "
-     "13.0)",
+     "which spilled beside its sums; so did 16 to 20 bytes of tiles of 256x128, and 8 to 12 of parts of 128x128, "
+     "beside "
+     "a tensor that is added (ptxas 13.0)",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
-       const bool adds =
-           a.tile[0] == 256 && a.tile[1] > 64 && std::ranges::any_of(s.signature().epilogue_ops, reads_tensor);
+       const bool full = (a.tile[0] == 256 || a.split_k) && a.tile[1] > 64;
+       const bool adds = full && std::ranges::any_of(s.signature().epilogue_ops, reads_tensor);
        return a.vector[2] > 1 || (!a.ping_pong && !adds);
      },
      [](const CudaConvSubject& s) {
-       return fmt::format("pingpong {}, {} elements, tile {}x{}", s.algorithm().ping_pong, s.algorithm().vector[2],
-                          s.algorithm().tile[0], s.algorithm().tile[1]);
+       return fmt::format("pingpong {}, {} elements, tile {}x{}, split_k {}", s.algorithm().ping_pong,
+                          s.algorithm().vector[2], s.algorithm().tile[0], s.algorithm().tile[1], s.algorithm().split_k);
      }},
     {"parts_leave_registers",
      "parts of 8-bit products have tiles of at most 128 x 64: beside 64 sums 44 to 108 bytes went to memory (ptxas "

@@ -55,13 +55,13 @@ TEST_F(CudaConvKernels, AreHealthyAndOfTheHostsSizes) {
     std::vector<KernelConfig> configs;
     listed_cuda_conv_signatures(spec, [&](const ConvSignature& signature) {
       const CudaGemmTile* last = nullptr;
+      bool has_two = false;
       walk_cuda_conv(spec, signature, [&](const KernelConfig& config, const CudaGemmTile& row, const auto* refused) {
         if (refused != nullptr) return true;
-        if (&row == last) configs.pop_back();  // between the widest and the narrowest
-        const bool widest = last != &row;
+        if (&row == last && has_two) configs.pop_back();  // between the widest and the narrowest
+        has_two = &row == last;
         last = &row;
         configs.push_back(config);
-        if (widest) configs.push_back(config);
         return true;
       });
       return true;

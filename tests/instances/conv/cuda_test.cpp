@@ -145,6 +145,12 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
     a.tile[1] = 128;
     a.vector[2] = 1;
   });
+  expect("elements_leave_registers", window, [](S& s, A& a) {
+    s.epilogue_ops = {EpilogueOp::add};
+    a.tile[0] = a.tile[1] = 128;
+    a.split_k = true;
+    a.vector[2] = 1;
+  });
   expect("parts_leave_registers", listed_conv(Pipeline::warp_specialized, DataType::int8), [](S&, A& a) {
     a.tile[0] = a.tile[1] = 128;
     a.split_k = true;
@@ -155,6 +161,12 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("taps_are_unrolled", depthwise, [](S&, A& a) { a.tile[1] = 6; });
   expect("fields_belong_to_pipeline", depthwise, [](S&, A& a) { a.split_k = true; });
   expect("registers_hold_sums", depthwise, [](S&, A& a) { a.block_per_cu = 20; });
+  expect("registers_hold_sums", depthwise, [](S& s, A& a) {
+    s.epilogue_ops = {EpilogueOp::relu};
+    a.subtile = {7, 7};
+    a.tile[1] = 7;
+    a.tile[2] = 2;
+  });
   const KernelConfig grouped = listed_conv(Pipeline::grouped);
   expect("groups_are_octets", grouped, [](S&, A& a) { a.tile[0] = 12; });
   expect("groups_are_octets", grouped, [](S& s, A&) { s.spatial_dims = 2; });

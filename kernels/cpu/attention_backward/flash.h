@@ -48,23 +48,28 @@ long long gradient_tasks(const void* args_pointer) {
   return args.batch * args.heads_kv * parts_of(args) * splits_of(args);
 }
 
-// The queries of a head that see a block of keys, tile by tile.
-inline void pass_queries(const TsAttentionBackwardArgs& args, const Span& t, long long key, float* dq, Scratch& w) {
+// The queries of a head that see a block of keys, tile by tile. Meanwhile the next tile's rows come to the L2 cache,
+// and in the last tile the rows of the next keys.
+inline void pass_queries(const TsAttentionBackwardArgs& args, const Span& t, long long key, long long next_key,
+                         float* dq, Scratch& w) {
   const Range rows = queries_seeing(args, t, key, min_of(key + kTileN, t.seqlen_k) - 1);
   for (long long query = rows.begin; query < rows.end; query += kTileM) {
     const Tile tile = tile_of(args, t, query, rows.end, key);
     stage_queries(args, t, tile, w);
-    // Meanwhile the next tile's rows come to the L2 cache.
     const long long next = query + kTileM;
-    dot_products<kWordsQk, kQueryRowQk>(tile, w.q, w.kt, w.s, {stored_queries(args, t, next), args.q_strides.row});
+    const bool more = next < rows.end;
+    dot_products<kWordsQk, kQueryRowQk>(tile, w.q, w.kt, w.s,
+                                        more ? NextRows{stored_queries(args, t, next), args.q_strides.row}
+                                             : NextRows{stored_keys(args, t, next_key), args.k_strides.row});
     dot_products<kWordsV, kQueryRowV>(tile, w.g, w.vt, w.dp,
-                                      {stored_gradients(args, t, next), args.grad.dout_strides.row});
+                                      more ? NextRows{stored_gradients(args, t, next), args.grad.dout_strides.row}
+                                           : NextRows{stored_values(args, t, next_key), args.v_strides.row});
     if (tile.is_masked()) {
       weigh<true>(args, t, tile, w);
     } else {
       weigh<false>(args, t, tile, w);
     }
-    add_to_keys(tile, w);
+    add_to_keys(tile, dq + query * kColumnsQk, w);
     add_to_queries(tile, w, dq + query * kColumnsQk);
   }
 }
@@ -97,7 +102,7 @@ void run_gradients(const void* args_pointer, long long task, void* memory) {
     clear(w.dv, kTileN * kColumnsV);
     stage_keys(args, keys, key, w);
     for (long long head = first_head; head < end_head; ++head)
-      pass_queries(args, span_of(args, batch, head), key, sums_of(args, split, batch, head), w);
+      pass_queries(args, span_of(args, batch, head), key, key + splits * kTileN, sums_of(args, split, batch, head), w);
     for (long long j = 0; j < min_of(kTileN, keys.seqlen_k - key); ++j) {
       float* const dk = w.dk + j * kColumnsQk;
       float* const dv = w.dv + j * kColumnsV;

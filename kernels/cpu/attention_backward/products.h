@@ -1,20 +1,9 @@
 // The five products of a tile, all from words: two whose sums run along the head dimension, three that add to
 // gradients. Under a mask, strips and the runs of their sums end where nothing is seen.
 
-// How products are cut: a strip of kRows rows by kVectors vectors of columns keeps its sums in registers.
-constexpr int panel_vectors(int vectors) {
-  if (kLanes == 16 && vectors % 4 == 0) return 4;
-  if (vectors % 3 == 0) return 3;
-  return vectors % 2 == 0 ? 2 : 1;
-}
-template <int kColumns>
-struct Panel {
-  static constexpr int kVectors = panel_vectors(kColumns / kLanes);
-  static constexpr int kRows = kAccumulators / kVectors;
-  static constexpr int kWidth = kVectors * kLanes;
-  static_assert(kColumns % kWidth == 0 && kTileM % kRows == 0 && kTileN % kRows == 0);
-};
 constexpr int kQueryRows = Panel<kColumnsQk>::kRows;
+static_assert(kTileM % Panel<kTileN>::kRows == 0 && kTileM % kQueryRows == 0);
+static_assert(kTileN % kQueryRows == 0 && kTileN % Panel<kColumnsV>::kRows == 0);
 
 // to[i][j] = dot(rows[i], columns[.][j]) where a strip sees a panel of keys. Each strip prefetches some of the next
 // tile's rows: a line or less a step, so that nothing waits for it.
@@ -55,35 +44,47 @@ inline void dot_products(const Tile& tile, const float* rows, const float* colum
 }
 
 // to[r][c] += sum over the steps that the strip of row r has of a[r * kRow + step * kStep] b[step][c]; `steps_of` tells
-// them in elements.
-template <int kColumns, int kRow, int kStep, int kStride, class StepsOf>
-TS_INLINE void add_products(int rows, const float* a, const float* b, float* to, const StepsOf& steps_of) {
+// them in elements. Each step prefetches kStepBytes, one after the other from `prefetched` on.
+template <int kColumns, int kRow, int kStep, int kStride, int kStepBytes = 0, class StepsOf>
+TS_INLINE void add_products(int rows, const float* a, const float* b, float* to, const StepsOf& steps_of,
+                            const float* prefetched = nullptr) {
   using Cut = Panel<kColumns>;
+  const char* line = reinterpret_cast<const char*>(prefetched);
   for (int c = 0; c < kColumns; c += Cut::kWidth)
     for (int row = 0; row < rows; row += Cut::kRows) {
       const Bounds seen = steps_of(row, row + Cut::kRows);
       if (seen.begin >= seen.end) continue;
       const int begin = seen.begin / kPack, steps = (seen.end + kPack - 1) / kPack - begin;
+      float* const sums = to + row * kColumns + c;
       Vec x[Cut::kRows][Cut::kVectors];
 #pragma GCC unroll 32
       for (int r = 0; r < Cut::kRows; ++r) {
 #pragma GCC unroll 8
-        for (int v = 0; v < Cut::kVectors; ++v) x[r][v] = load(to + (row + r) * kColumns + c + v * kLanes);
+        for (int v = 0; v < Cut::kVectors; ++v) x[r][v] = load(sums + r * kColumns + v * kLanes);
       }
-      multiply(x, a + row * kRow + begin * kStep, kRow, kStep, b + begin * kStride + c, kStride, steps);
+      const float* const words = a + row * kRow + begin * kStep;
+      const auto word = [&](int r, long long k) {
+        if (kStepBytes > 0 && r == 0) __builtin_prefetch(line + k * kStepBytes, 0, 2);
+        return words[r * kRow + k * kStep];
+      };
+      multiply(x, word, b + begin * kStride + c, kStride, steps, 0);
+      line += steps * kStepBytes;
 #pragma GCC unroll 32
       for (int r = 0; r < Cut::kRows; ++r) {
 #pragma GCC unroll 8
-        for (int v = 0; v < Cut::kVectors; ++v) store(to + (row + r) * kColumns + c + v * kLanes, x[r][v]);
+        for (int v = 0; v < Cut::kVectors; ++v) store(sums + r * kColumns + v * kLanes, x[r][v]);
       }
     }
 }
 
-// dv += p^T do and dk += dx^T q.
-inline void add_to_keys(const Tile& tile, Scratch& w) {
+// dv += p^T do and dk += dx^T q. Meanwhile dq's sums of the tile come to the L2 cache.
+inline void add_to_keys(const Tile& tile, const float* dq, Scratch& w) {
   const auto queries = [&](int begin, int end) { return tile.queries_of(begin, end); };
-  add_products<kColumnsV, 1, kKeyStride, kPairs ? kPairV : kQueryRowV>(tile.keys, pairs_of(w.s, w.p_pairs),
-                                                                       pairs_of(w.g, w.g_pairs), w.dv, queries);
+  using Cut = Panel<kColumnsV>;
+  constexpr int kAllSteps = kTileN / Cut::kRows * Cut::kPanels * (kTileM / kPack);
+  constexpr int kStepBytes = (kTileM * kColumnsQk * (int)sizeof(float) + kAllSteps - 1) / kAllSteps;
+  add_products<kColumnsV, 1, kKeyStride, kPairs ? kPairV : kQueryRowV, kStepBytes>(
+      tile.keys, pairs_of(w.s, w.p_pairs), pairs_of(w.g, w.g_pairs), w.dv, queries, dq);
   add_products<kColumnsQk, 1, kKeyStride, kPairs ? kPairQk : kQueryRowQk>(tile.keys, pairs_of(w.dp, w.dx_pairs),
                                                                           pairs_of(w.q, w.q_pairs), w.dk, queries);
 }

@@ -73,7 +73,7 @@ inline void transpose_weights(const Tile& tile, const float* from, float* to) {
 }
 
 // dv += p^T do and dk += dx^T q.
-inline void add_to_keys(const Tile& tile, Scratch& w) {
+inline void add_to_keys(const Tile& tile, const float*, Scratch& w) {
   const auto queries = [&](int begin, int end) { return tile.queries_of(begin, end); };
   transpose_weights(tile, w.p_pairs, w.turned);
   add_products<kColumnsV, kQueryStride, kPairV>(tile.keys, w.turned, w.g_pairs, w.dv, queries);

@@ -21,20 +21,44 @@ constexpr bool kPairs = kPack == 2;
 constexpr bool kMatrixTiles = kInstruction == Instruction::amx_bf16;
 constexpr int kSteps = kMatrixTiles ? 32 : kPack;  // sums down the rows come in so many; zeros fill the last
 
-struct alignas(64) Scratch {
-  float k[kTileN * kRowQk], v[kTileN * kRowV];  // rows of words
-  float kt[round_up(kWordsQk, kLanes) * kKeyStride], vt[round_up(kWordsV, kLanes) * kKeyStride];
-  float q_copy[kTileM * kQueryRowQk], g_copy[kTileM * kQueryRowV];
+// How products on vectors are cut: a strip of kRows rows by kVectors vectors of columns keeps its sums in registers.
+constexpr int panel_vectors(int vectors) {
+  if (kLanes == 16 && vectors % 4 == 0) return 4;
+  if (vectors % 3 == 0) return 3;
+  return vectors % 2 == 0 ? 2 : 1;
+}
+template <int kColumns>
+struct Panel {
+  static constexpr int kVectors = panel_vectors(kColumns / kLanes);
+  static constexpr int kRows = kAccumulators / kVectors;
+  static constexpr int kWidth = kVectors * kLanes;
+  static constexpr int kPanels = kColumns / kWidth;
+  static_assert(kColumns % kWidth == 0);
+};
+
+// Arrays begin on cache lines, because a vector that crosses one costs two accesses.
+struct Scratch {
+  alignas(64) float k[kTileN * kRowQk];  // rows of words
+  alignas(64) float v[kTileN * kRowV];
+  alignas(64) float kt[round_up(kWordsQk, kLanes) * kKeyStride];
+  alignas(64) float vt[round_up(kWordsV, kLanes) * kKeyStride];
+  alignas(64) float q_copy[kTileM * kQueryRowQk];
+  alignas(64) float g_copy[kTileM * kQueryRowV];
   const float *q, *g;  // queries and output gradients: copies, or where they lie
-  float k_pairs[kPairs ? kTileN / 2 * kPairQk : 1];
-  float q_pairs[kPairs ? kTileM / 2 * kPairQk : 1], g_pairs[kPairs ? kTileM / 2 * kPairV : 1];
-  float s[kTileM * kKeyStride], dp[kTileM * kKeyStride];  // dot products; without pairs then weights and dx
-  float p_pairs[kPairs ? kTileM / 2 * kKeyStride : 1], dx_pairs[kPairs ? kTileM / 2 * kKeyStride : 1];
-  float dx_words[kPairs ? kTileM * kGradientStride : 1];
-  float turned[kMatrixTiles ? kTileN * kQueryStride : 1];  // weights with a row for each key
-  float dk[kTileN * kColumnsQk], dv[kTileN * kColumnsV];
+  alignas(64) float k_pairs[kPairs ? kTileN / 2 * kPairQk : 1];
+  alignas(64) float q_pairs[kPairs ? kTileM / 2 * kPairQk : 1];
+  alignas(64) float g_pairs[kPairs ? kTileM / 2 * kPairV : 1];
+  alignas(64) float s[kTileM * kKeyStride];  // dot products; without pairs then weights, and dp dx
+  alignas(64) float dp[kTileM * kKeyStride];
+  alignas(64) float p_pairs[kPairs ? kTileM / 2 * kKeyStride : 1];
+  alignas(64) float dx_pairs[kPairs ? kTileM / 2 * kKeyStride : 1];
+  alignas(64) float dx_words[kPairs ? kTileM * kGradientStride : 1];
+  alignas(64) float turned[kMatrixTiles ? kTileN * kQueryStride : 1];  // weights with a row for each key
+  alignas(64) float dk[kTileN * kColumnsQk];
+  alignas(64) float dv[kTileN * kColumnsV];
+  alignas(64) float bias[kPack][kBias ? kTileN + kLanes : 1];
+  alignas(64) float keep[kPack][kDropout ? kKeepKeys : 1];
   float lse[kTileM], delta[kTileM];
-  float bias[kPack][kBias ? kTileN + kLanes : 1], keep[kPack][kDropout ? kKeepKeys : 1];
 };
 
 // Operands under their roles in a product, which are the same memory where a word is one element.
@@ -109,7 +133,8 @@ inline void stage_rows(const Stored* from, long long from_stride, int count, int
 template <int kDim, int kStride>
 inline const float* query_rows(const Stored* from, long long from_stride, int count, int end, float* copy) {
   if constexpr (is_read_in_place(kDim))
-    if (count == kTileM && from_stride == kDim) return static_cast<const float*>(static_cast<const void*>(from));
+    if (count % Panel<kTileN>::kRows == 0 && from_stride == kDim)
+      return static_cast<const float*>(static_cast<const void*>(from));
   stage_rows<kDim, kStride>(from, from_stride, count, end, copy);
   return copy;
 }
@@ -138,10 +163,17 @@ inline void transpose_keys(const float* from, float* to) {
       transpose_block(from + j * kStride + c, kStride, to + c * kKeyStride + j, kKeyStride);
 }
 
+inline const Stored* stored_keys(const TsAttentionBackwardArgs& args, const Span& t, long long key) {
+  return static_cast<const Stored*>(args.k) + key_place(args, args.k_strides, t, key);
+}
+inline const Stored* stored_values(const TsAttentionBackwardArgs& args, const Span& t, long long key) {
+  return static_cast<const Stored*>(args.v) + key_place(args, args.v_strides, t, key);
+}
+
 inline void stage_keys(const TsAttentionBackwardArgs& args, const Span& t, long long key, Scratch& w) {
   const int count = (int)min_of(kTileN, t.seqlen_k - key);
-  const Stored* k = static_cast<const Stored*>(args.k) + key_place(args, args.k_strides, t, key);
-  const Stored* v = static_cast<const Stored*>(args.v) + key_place(args, args.v_strides, t, key);
+  const Stored* k = stored_keys(args, t, key);
+  const Stored* v = stored_values(args, t, key);
   stage_rows<kHeadDimQk, kRowQk>(k, args.k_strides.row, count, kTileN, w.k);
   stage_rows<kHeadDimV, kRowV>(v, args.v_strides.row, count, kTileN, w.v);
   stage_pairs<kHeadDimQk, kPairQk>(k, args.k_strides.row, count, w.k_pairs);

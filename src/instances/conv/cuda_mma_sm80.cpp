@@ -18,6 +18,9 @@ constexpr int kRegistersOfGather = 126;
 /// More of 8-bit floats, which are converted on their way: beside 128 sums 268 to 312 bytes went to memory
 /// (ptxas 13.0).
 constexpr int kRegistersOfConversion = 32;
+/// More on Hopper of backward data of 16 bits that adds a tensor, both 16 bytes and pairs at a time: beside 128 sums 16
+/// bytes went to memory there, and on other chips none (ptxas 13.0).
+constexpr int kRegistersOfAddedTensor = 2;
 
 int conv_element_bytes(const ConvSignature& s) {
   return std::max(bits_of(s.data_type) / 8, 1);
@@ -48,9 +51,14 @@ CudaConvResources gather_resources(const KernelConfig& config) {
   return r;
 }
 
-int registers_beside_sums(const ConvSignature& s) {
+int registers_beside_sums(const CudaConvSubject& subject) {
+  const ConvSignature& s = subject.signature();
   const bool is_converted = conv_element_bytes(s) == 1 && s.data_type != DataType::int8;
-  return kRegistersOfGather + (is_converted ? kRegistersOfConversion : 0);
+  const CudaConvResources facts = gather_resources(subject.config);
+  const bool adds = subject.spec.major == 9 && conv_element_bytes(s) == 2 &&
+                    s.direction == ConvDirection::backward_data && facts.aligned && facts.pairs &&
+                    std::ranges::any_of(s.epilogue_ops, reads_tensor);
+  return kRegistersOfGather + (is_converted ? kRegistersOfConversion : 0) + (adds ? kRegistersOfAddedTensor : 0);
 }
 
 std::vector<Algorithm> gather_algorithms(const ConvSignature& s, const CudaGemmTile& row) {
@@ -132,11 +140,11 @@ constexpr CudaConvRule kGatherRules[] = {
     {"registers_hold_sums", "sums, and the places that a thread gathers from, stay in registers",
      [](const CudaConvSubject& s) {
        const CudaConvResources r = gather_resources(s.config);
-       return r.accumulators + registers_beside_sums(s.signature()) <= r.launch_registers;
+       return r.accumulators + registers_beside_sums(s) <= r.launch_registers;
      },
      [](const CudaConvSubject& s) {
        const CudaConvResources r = gather_resources(s.config);
-       return fmt::format("about {} of {}", r.accumulators + registers_beside_sums(s.signature()), r.launch_registers);
+       return fmt::format("about {} of {}", r.accumulators + registers_beside_sums(s), r.launch_registers);
      }},
 };
 

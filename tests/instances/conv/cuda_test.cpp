@@ -127,6 +127,8 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("fields_belong_to_pipeline", gather, [](S&, A& a) { a.stages = 1; });
   expect("shared_memory_fits", gather, [](S&, A& a) { a.stages = 40; });
   expect("registers_hold_sums", gather, [](S&, A& a) { a.block_per_cu = 8; });
+  expect("registers_hold_sums", listed_conv(Pipeline::mma_sm80, DataType::bf16, ConvDirection::backward_data),
+         [](S& s, A&) { s.epilogue_ops = {EpilogueOp::add}; });
   expect("window_is_carried", window, [](S& s, A&) { s.depthwise = true; });
   expect("copies_are_whole", window, [](S&, A& a) { a.cluster[1] = 2; });
   const KernelConfig weight = listed_conv(Pipeline::warp_specialized, DataType::bf16, ConvDirection::backward_weight);

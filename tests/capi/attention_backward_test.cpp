@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -151,6 +152,37 @@ TEST(AttentionBackwardCall, EveryMissingPointerIsNamed) {
   EXPECT_EQ(failure_with([](auto& s) { s.call.traits = TILESMITH_DLSE; }), "dlse is null");
   EXPECT_EQ(failure_with([](auto& s) { s.call.traits = TILESMITH_DSINK; }),
             "dsink is wanted of a problem without sink logits");
+}
+
+TEST(AttentionBackwardCall, PackedTensorsWithoutRowsMayBeNull) {
+  Sample sample;
+  const std::int32_t nothing[] = {0, 0, 0}, some[] = {0, 0, kKeys};
+  tilesmith_attention& forward = sample.forward;
+  tilesmith_attention_gradients& call = sample.call;
+  forward.mode = TILESMITH_GROUP;
+  forward.batch = 2;
+  forward.total_q = 0;
+  forward.total_k = kKeys;
+  ASSERT_EQ(message_of(tilesmith_attention_dense(&forward, TILESMITH_BHSD)), "");
+  ASSERT_EQ(message_of(tilesmith_attention_backward_dense(&call, TILESMITH_BHSD)), "");
+  forward.cu_seqlens_q = nothing;
+  forward.cu_seqlens_k = some;
+  forward.q = nullptr;
+  forward.o = nullptr;
+  forward.lse = nullptr;
+  call.dout = nullptr;
+  call.dq = nullptr;
+  ASSERT_EQ(sample.run(), "");
+  for (const float value : sample.dk) ASSERT_EQ(value, 0.0f);
+  for (const float value : sample.dv) ASSERT_EQ(value, 0.0f);
+  forward.total_k = 0;
+  forward.cu_seqlens_k = nothing;
+  forward.k = forward.v = nullptr;
+  call.dk = call.dv = nullptr;
+  EXPECT_EQ(sample.run(), "");
+  forward.total_k = kKeys;
+  forward.cu_seqlens_k = some;
+  EXPECT_EQ(sample.run(), "k is null");
 }
 
 TEST(AttentionBackwardCall, AlignmentMattersToCudaAlone) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
@@ -151,6 +152,24 @@ TEST(AttentionCall, OffsetsEndWithinTheTensors) {
   call.total_q = 33;
   call.total_k = 46;
   EXPECT_EQ(failure_of(call), "cu_seqlens_k[2] is 47");
+}
+
+TEST(AttentionCall, PackedTensorsWithoutRowsMayBeNull) {
+  Buffers buffers;
+  tilesmith_attention call = sample(buffers);
+  const std::int32_t nothing[] = {0, 0, 0}, some[] = {0, 0, 33};
+  call.mode = TILESMITH_GROUP;
+  call.batch = 2;
+  call.total_q = call.total_k = 0;
+  ASSERT_EQ(tilesmith_attention_dense(&call, TILESMITH_BHSD), TILESMITH_SUCCESS);
+  call.cu_seqlens_q = call.cu_seqlens_k = nothing;
+  call.q = call.k = call.v = nullptr;
+  call.o = nullptr;
+  call.lse = nullptr;
+  EXPECT_EQ(failure_of(call), "");
+  call.total_q = 33;
+  call.cu_seqlens_q = some;
+  EXPECT_EQ(failure_of(call), "q is null");
 }
 
 TEST(AttentionCall, AlignmentMattersToCudaAlone) {

@@ -247,6 +247,22 @@ struct Call {
   }
 };
 
+TEST(AttentionArguments, PackedTensorsWithoutRowsMayBeNullWhereTheOffsetsCanBeRead) {
+  Call call;
+  call.complete(SequenceMode::group, BiasKind::elementwise);
+  for (std::int32_t& offset : call.offsets_q) offset = 0;
+  for (std::int32_t& offset : call.offsets_k) offset = 0;
+  AttentionArguments& a = call.arguments;
+  a.q = a.k = a.v = nullptr;
+  a.o = nullptr;
+  a.lse = nullptr;
+  a.bias = nullptr;
+  EXPECT_TRUE(validate(call.problem, a, DeviceKind::cpu));
+  const Status on_gpu = validate(call.problem, a, DeviceKind::cuda);
+  ASSERT_FALSE(on_gpu);
+  EXPECT_EQ(on_gpu.error().message, "q is null");
+}
+
 struct WrongCall {
   const char* what;
   SequenceMode mode;

@@ -115,6 +115,17 @@ def test_variable_lengths(qkv, rng):
     assert_gradients(got, expected)
 
 
+@pytest.mark.parametrize("rows_q, rows_k", ((0, 0), (0, 7), (5, 0)))
+def test_packed_sequences_without_rows(rows_q, rows_k):
+    q, k, v = np.ones((rows_q, 4, 64), "float32"), np.ones((rows_k, 2, 64), "float32"), np.ones((rows_k, 2, 64), "float32")
+    options = dict(cu_seqlens_q=np.array([0, rows_q, rows_q], np.int32), cu_seqlens_k=np.array([0, rows_k, rows_k], np.int32),
+                   max_seqlen_q=16, max_seqlen_k=16, layout="bshd")  # fmt: skip
+    o, lse = tilesmith.attention(q, k, v, return_lse=True, **options)
+    assert o.shape == q.shape and not o.any() and np.isneginf(lse).all()
+    for x, gradient in zip((q, k, v), tilesmith.attention_backward(np.ones_like(o), q, k, v, o, lse, **options)):
+        assert gradient.shape == x.shape and not gradient.any()
+
+
 def test_results_of_your_own(qkv, rng):
     q, k, v = qkv()
     do = rng.standard_normal(q.shape).astype("float32")

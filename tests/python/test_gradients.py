@@ -157,6 +157,17 @@ def test_variable_lengths(make):
         torch.testing.assert_close(x.double(), wanted, rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("rows_q, rows_k", ((0, 0), (0, 7), (5, 0)))
+def test_packed_sequences_without_rows(rows_q, rows_k):
+    """A tensor without elements has a null pointer, and the longest length that the call names may be above 0."""
+    mine = [leaf(torch.ones(shape)) for shape in ((rows_q, 4, 64), (rows_k, 2, 64), (rows_k, 2, 64))]
+    offsets = {f"cu_seqlens_{side}": torch.tensor([0, rows, rows], dtype=torch.int32) for side, rows in (("q", rows_q), ("k", rows_k))}
+    o = tilesmith.attention(*mine, max_seqlen_q=16, max_seqlen_k=16, layout="bshd", **offsets)
+    assert o.shape == mine[0].shape and not o.any()
+    for x, gradient in zip(mine, torch.autograd.grad(o, mine, torch.ones_like(o))):
+        assert gradient.shape == x.shape and not gradient.any()
+
+
 def test_a_part_of_the_gradients(make):
     q, k, v = make()
     v = leaf(v)

@@ -205,17 +205,6 @@ double bytes_of(const AttentionProblem& p) {
 Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKind device) {
   const bool group = p.mode == SequenceMode::group;
   const bool paged = p.page_size > 0;
-  const bool some_queries = p.batch > 0 && p.seqlen_q > 0;
-  const bool some_keys = p.batch > 0 && p.seqlen_k > 0;
-  TS_TRY(check_pointer("q", a.q, some_queries, "a tensor of queries"));
-  TS_TRY(check_pointer("k", a.k, some_keys, "a tensor of keys"));
-  TS_TRY(check_pointer("v", a.v, some_keys && !p.latent, "a tensor of values"));
-  TS_TRY(check_pointer("o", a.o, some_queries, "a tensor for the output"));
-  TS_TRY(check_pointer("lse", a.lse, some_queries && p.lse, "the problem asks for the log-sum-exp"));
-  TS_TRY(check_pointer("bias", a.bias, some_queries && some_keys && p.bias == BiasKind::elementwise,
-                       "the problem has an elementwise bias"));
-  TS_TRY(check_pointer("alibi", a.alibi, p.bias == BiasKind::alibi, "the problem has ALiBi slopes"));
-  TS_TRY(check_pointer("sink", a.sink, p.sink, "the problem has sink logits"));
   TS_TRY(check_pointer("cu_seqlens_q", a.cu_seqlens_q, group, "group mode reads batch + 1 offsets"));
   TS_TRY(check_pointer("cu_seqlens_k", a.cu_seqlens_k, group && !paged, "group mode reads batch + 1 offsets"));
 
@@ -241,6 +230,18 @@ Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKi
     TS_TRY(check_offsets("cu_seqlens_q", a.cu_seqlens_q, p.seqlen_q, rows_q));
     if (!paged) TS_TRY(check_offsets("cu_seqlens_k", a.cu_seqlens_k, p.seqlen_k, rows_k));
   }
+  // On a GPU the lengths of packed sequences lie on the device, so the longest ones stand for them.
+  const bool some_queries = p.batch > 0 && (is_gpu(device) ? p.seqlen_q : rows_q) > 0;
+  const bool some_keys = p.batch > 0 && (is_gpu(device) ? p.seqlen_k : rows_k) > 0;
+  TS_TRY(check_pointer("q", a.q, some_queries, "a tensor of queries"));
+  TS_TRY(check_pointer("k", a.k, some_keys, "a tensor of keys"));
+  TS_TRY(check_pointer("v", a.v, some_keys && !p.latent, "a tensor of values"));
+  TS_TRY(check_pointer("o", a.o, some_queries, "a tensor for the output"));
+  TS_TRY(check_pointer("lse", a.lse, some_queries && p.lse, "the problem asks for the log-sum-exp"));
+  TS_TRY(check_pointer("bias", a.bias, some_queries && some_keys && p.bias == BiasKind::elementwise,
+                       "the problem has an elementwise bias"));
+  TS_TRY(check_pointer("alibi", a.alibi, p.bias == BiasKind::alibi, "the problem has ALiBi slopes"));
+  TS_TRY(check_pointer("sink", a.sink, p.sink, "the problem has sink logits"));
   const std::int64_t batches = group ? 1 : p.batch;
   std::int64_t batches_k = batches;
   if (paged) {

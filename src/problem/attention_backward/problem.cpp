@@ -77,17 +77,6 @@ Status validate(const AttentionBackwardProblem& p, const AttentionBackwardArgume
   const AttentionProblem forward = forward_of(p);
   TS_TRY(validate(forward, a.forward, device));
   const bool group = p.mode == SequenceMode::group;
-  const bool some_queries = p.batch > 0 && p.seqlen_q > 0;
-  const bool some_keys = p.batch > 0 && p.seqlen_k > 0;
-  TS_TRY(check_pointer("dout", a.dout, some_queries, "the gradient of the output"));
-  TS_TRY(check_pointer("dlse", a.dlse, some_queries && p.dlse, "the problem has a gradient of the log-sum-exp"));
-  TS_TRY(check_pointer("dq", a.dq, some_queries, "a tensor for the gradient of q"));
-  TS_TRY(check_pointer("dk", a.dk, some_keys, "a tensor for the gradient of k"));
-  TS_TRY(check_pointer("dv", a.dv, some_keys, "a tensor for the gradient of v"));
-  TS_TRY(check_pointer("dbias", a.dbias, p.dbias && some_queries && some_keys, "the problem asks for it"));
-  TS_TRY(check_pointer("dalibi", a.dalibi, p.dalibi, "the problem asks for it"));
-  TS_TRY(check_pointer("dsink", a.dsink, p.dsink, "the problem asks for it"));
-
   std::int64_t rows_q = p.seqlen_q, rows_k = p.seqlen_k;
   if (group && is_gpu(device)) {
     rows_q = a.forward.total_q;
@@ -96,6 +85,19 @@ Status validate(const AttentionBackwardProblem& p, const AttentionBackwardArgume
     rows_q = a.forward.cu_seqlens_q[p.batch];
     rows_k = a.forward.cu_seqlens_k[p.batch];
   }
+  // As of q and k: on a GPU the longest sequences stand for lengths that lie on the device.
+  const bool some_queries = p.batch > 0 && (is_gpu(device) ? p.seqlen_q : rows_q) > 0;
+  const bool some_keys = p.batch > 0 && (is_gpu(device) ? p.seqlen_k : rows_k) > 0;
+  TS_TRY(check_pointer("dout", a.dout, some_queries, "the gradient of the output"));
+  TS_TRY(check_pointer("dlse", a.dlse, some_queries && p.dlse, "the problem has a gradient of the log-sum-exp"));
+  TS_TRY(check_pointer("dq", a.dq, some_queries, "a tensor for the gradient of q"));
+  TS_TRY(check_pointer("dk", a.dk, some_keys, "a tensor for the gradient of k"));
+  TS_TRY(check_pointer("dv", a.dv, some_keys, "a tensor for the gradient of v"));
+  TS_TRY(check_pointer("dbias", a.dbias, p.dbias && p.batch > 0 && p.seqlen_q > 0 && p.seqlen_k > 0,
+                       "the problem asks for it"));
+  TS_TRY(check_pointer("dalibi", a.dalibi, p.dalibi, "the problem asks for it"));
+  TS_TRY(check_pointer("dsink", a.dsink, p.dsink, "the problem asks for it"));
+
   const std::int64_t batches = group ? 1 : p.batch;
   struct Tensor {
     const char* name;

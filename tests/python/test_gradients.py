@@ -209,6 +209,19 @@ def test_packed_inputs_and_no_copies(make):
     assert not o.requires_grad
 
 
+def test_one_tensor_in_every_place(make):
+    """Its gradients by q, k and v of two calls add up; what was kept lives as long as the graph."""
+    x, = (leaf(each) for each in make(heads_kv=4, rows_k=33)[:1])
+    o = tilesmith.attention(x, x, x, causal=True) + tilesmith.attention(x * 1, x, x)
+    exact = leaf(x.double())
+    wanted, = torch.autograd.grad(sum(expected_attention(exact, exact, exact, **options)[0] for options in (dict(causal=True), {})).sum(), exact)
+    for kept in (True, False):
+        got, = torch.autograd.grad(o.sum(), x, retain_graph=kept)
+        torch.testing.assert_close(got.double(), wanted, rtol=0, atol=1e-4)
+    with pytest.raises(RuntimeError, match="second time"):
+        torch.autograd.grad(o.sum(), x)
+
+
 def test_a_changed_input_is_noticed(make):
     q, k, v = (leaf(x) for x in make())
     moved = q * 1

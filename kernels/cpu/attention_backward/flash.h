@@ -48,11 +48,21 @@ long long gradient_tasks(const void* args_pointer) {
   return args.batch * args.heads_kv * parts_of(args) * splits_of(args);
 }
 
+// Where a block's rows of dk or dv will be written, when it is one run of memory; else its sums, which are near anyway.
+template <int kDim>
+inline const void* rows_of_keys(const TsAttentionBackwardArgs& args, const Span& t, long long key, const void* tensor,
+                                const TsStrides& strides, const float* sums) {
+  if (strides.row != kDim || parts_of(args) > 1) return sums;
+  return static_cast<const Output*>(tensor) + key_place(args, strides, t, key);
+}
+
 // The queries of a head that see a block of keys, tile by tile. Meanwhile the next tile's rows come to the L2 cache,
 // and in the last tile the rows of the next keys.
 inline void pass_queries(const TsAttentionBackwardArgs& args, const Span& t, long long key, long long next_key,
                          float* dq, Scratch& w) {
   const Range rows = queries_seeing(args, t, key, min_of(key + kTileN, t.seqlen_k) - 1);
+  const void* const dk = rows_of_keys<kHeadDimQk>(args, t, key, args.grad.dk, args.grad.dk_strides, w.dk);
+  const void* const dv = rows_of_keys<kHeadDimV>(args, t, key, args.grad.dv, args.grad.dv_strides, w.dv);
   for (long long query = rows.begin; query < rows.end; query += kTileM) {
     const Tile tile = tile_of(args, t, query, rows.end, key);
     stage_queries(args, t, tile, w);
@@ -69,8 +79,9 @@ inline void pass_queries(const TsAttentionBackwardArgs& args, const Span& t, lon
     } else {
       weigh<false>(args, t, tile, w);
     }
-    add_to_keys(tile, dq + query * kColumnsQk, w);
-    add_to_queries(tile, w, dq + query * kColumnsQk);
+    const Fetched fetched = {dq + query * kColumnsQk, dk, dv};
+    add_to_keys(tile, fetched, w);
+    add_to_queries(tile, fetched, w, dq + query * kColumnsQk);
   }
 }
 

@@ -44,12 +44,14 @@ inline void dot_products(const Tile& tile, const float* rows, const float* colum
 }
 
 // to[r][c] += sum over the steps that the strip of row r has of a[r * kRow + step * kStep] b[step][c]; `steps_of` tells
-// them in elements. Each step prefetches kStepBytes, one after the other from `prefetched` on.
-template <int kColumns, int kRow, int kStep, int kStride, int kStepBytes = 0, class StepsOf>
+// them in elements. Meanwhile kBytes from `fetched` on come to the L2 cache, a line or less a step.
+template <int kColumns, int kRow, int kStep, int kStride, int kBytes, class StepsOf>
 TS_INLINE void add_products(int rows, const float* a, const float* b, float* to, const StepsOf& steps_of,
-                            const float* prefetched = nullptr) {
+                            const void* fetched) {
   using Cut = Panel<kColumns>;
-  const char* line = reinterpret_cast<const char*>(prefetched);
+  constexpr int kAllSteps = kTileM * kTileN / (kPack * Cut::kRows) * Cut::kPanels;
+  constexpr int kStepBytes = (kBytes + kAllSteps - 1) / kAllSteps;
+  const char* line = static_cast<const char*>(fetched);
   for (int c = 0; c < kColumns; c += Cut::kWidth)
     for (int row = 0; row < rows; row += Cut::kRows) {
       const Bounds seen = steps_of(row, row + Cut::kRows);
@@ -64,7 +66,7 @@ TS_INLINE void add_products(int rows, const float* a, const float* b, float* to,
       }
       const float* const words = a + row * kRow + begin * kStep;
       const auto word = [&](int r, long long k) {
-        if (kStepBytes > 0 && r == 0) __builtin_prefetch(line + k * kStepBytes, 0, 2);
+        if (r == 0) __builtin_prefetch(line + k * kStepBytes, 0, 2);
         return words[r * kRow + k * kStep];
       };
       multiply(x, word, b + begin * kStride + c, kStride, steps, 0);
@@ -77,21 +79,18 @@ TS_INLINE void add_products(int rows, const float* a, const float* b, float* to,
     }
 }
 
-// dv += p^T do and dk += dx^T q. Meanwhile dq's sums of the tile come to the L2 cache.
-inline void add_to_keys(const Tile& tile, const float* dq, Scratch& w) {
+// dv += p^T do and dk += dx^T q.
+inline void add_to_keys(const Tile& tile, const Fetched& fetched, Scratch& w) {
   const auto queries = [&](int begin, int end) { return tile.queries_of(begin, end); };
-  using Cut = Panel<kColumnsV>;
-  constexpr int kAllSteps = kTileN / Cut::kRows * Cut::kPanels * (kTileM / kPack);
-  constexpr int kStepBytes = (kTileM * kColumnsQk * (int)sizeof(float) + kAllSteps - 1) / kAllSteps;
-  add_products<kColumnsV, 1, kKeyStride, kPairs ? kPairV : kQueryRowV, kStepBytes>(
-      tile.keys, pairs_of(w.s, w.p_pairs), pairs_of(w.g, w.g_pairs), w.dv, queries, dq);
-  add_products<kColumnsQk, 1, kKeyStride, kPairs ? kPairQk : kQueryRowQk>(tile.keys, pairs_of(w.dp, w.dx_pairs),
-                                                                          pairs_of(w.q, w.q_pairs), w.dk, queries);
+  add_products<kColumnsV, 1, kKeyStride, kPairs ? kPairV : kQueryRowV, Fetched::kQuerySumBytes>(
+      tile.keys, pairs_of(w.s, w.p_pairs), pairs_of(w.g, w.g_pairs), w.dv, queries, fetched.query_sums);
+  add_products<kColumnsQk, 1, kKeyStride, kPairs ? kPairQk : kQueryRowQk, Fetched::kDkBytes>(
+      tile.keys, pairs_of(w.dp, w.dx_pairs), pairs_of(w.q, w.q_pairs), w.dk, queries, fetched.dk);
 }
 
 // dq += dx k.
-inline void add_to_queries(const Tile& tile, const Scratch& w, float* dq) {
+inline void add_to_queries(const Tile& tile, const Fetched& fetched, const Scratch& w, float* dq) {
   const auto keys = [&](int begin, int end) { return tile.keys_of(begin, end); };
-  add_products<kColumnsQk, kPairs ? kGradientStride : kKeyStride, 1, kPairs ? kPairQk : kRowQk>(
-      tile.rows, kPairs ? w.dx_words : w.dp, kPairs ? w.k_pairs : w.k, dq, keys);
+  add_products<kColumnsQk, kPairs ? kGradientStride : kKeyStride, 1, kPairs ? kPairQk : kRowQk, Fetched::kDvBytes>(
+      tile.rows, kPairs ? w.dx_words : w.dp, kPairs ? w.k_pairs : w.k, dq, keys, fetched.dv);
 }

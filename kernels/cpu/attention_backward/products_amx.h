@@ -73,7 +73,7 @@ inline void transpose_weights(const Tile& tile, const float* from, float* to) {
 }
 
 // dv += p^T do and dk += dx^T q.
-inline void add_to_keys(const Tile& tile, const float*, Scratch& w) {
+inline void add_to_keys(const Tile& tile, const Fetched&, Scratch& w) {
   const auto queries = [&](int begin, int end) { return tile.queries_of(begin, end); };
   transpose_weights(tile, w.p_pairs, w.turned);
   add_products<kColumnsV, kQueryStride, kPairV>(tile.keys, w.turned, w.g_pairs, w.dv, queries);
@@ -82,7 +82,7 @@ inline void add_to_keys(const Tile& tile, const float*, Scratch& w) {
 }
 
 // dq += dx k.
-inline void add_to_queries(const Tile& tile, const Scratch& w, float* dq) {
+inline void add_to_queries(const Tile& tile, const Fetched&, const Scratch& w, float* dq) {
   const auto keys = [&](int begin, int end) { return tile.keys_of(begin, end); };
   add_products<kColumnsQk, kGradientStride, kPairQk>(tile.rows, w.dx_words, w.k_pairs, dq, keys);
 }

@@ -114,6 +114,15 @@ struct NextRows {
   long long stride;
 };
 
+// Runs of memory that are needed soon, and come to the L2 cache while a tile's products run: dq's sums of the tile, and
+// the rows of dk and dv that the block of keys will write.
+struct Fetched {
+  static constexpr int kQuerySumBytes = kTileM * kColumnsQk * (int)sizeof(float);
+  static constexpr int kDkBytes = kTileN * kHeadDimQk * (int)sizeof(Output);
+  static constexpr int kDvBytes = kTileN * kHeadDimV * (int)sizeof(Output);
+  const void *query_sums, *dk, *dv;
+};
+
 // `count` rows of a tensor as rows of words, and zeros up to `end` rows.
 template <int kDim, int kStride>
 inline void stage_rows(const Stored* from, long long from_stride, int count, int end, float* to) {

@@ -82,22 +82,12 @@ TS_DEVICE void produce_widened(const TsCudaAttentionArgs& args, const Shared& sh
   PageWidener<false> wide_values{shared};
   TileRing pushed, popped;
   Walk walk;
-  if (leader) {
-    producer.prefetch_maps(args);
-    walk.start();
-  }
+  if (leader) producer.start(args, walk);
   bool late = false;  // a block is copied and not yet widened
   int late_begin = 0, late_end = 0;
   while (true) {
-    if (leader) {
-      Tile next;
-      if (!walk.take(args, next)) next = {};
-      pushed.push(shared, next);
-    }
-    __syncwarp();
-    Tile t;
-    const u32 slot = popped.pop(shared, t);
-    TileRing::release(shared, slot);
+    Tile t, next;
+    take_together(args, shared, leader, walk, pushed, popped, next, t);
     if (t.n_end == 0) break;
     if (warp == 0) keys.start(t);
     if (warp == 1) values.start(t);

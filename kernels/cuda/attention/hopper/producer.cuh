@@ -76,6 +76,12 @@ struct Producer {
     prefetch_tensor_map(&maps.v);
   }
 
+  // Of a warpgroup that follows the thread tile by tile (take_together).
+  TS_DEVICE void start(const TsCudaAttentionArgs& args, Walk& walk) const {
+    prefetch_maps(args);
+    walk.start();
+  }
+
   // A block whose keys are loaded and whose values are not.
   struct Block {
     int key = -1;
@@ -161,5 +167,18 @@ struct Producer {
     walk.finish(args);
   }
 };
+
+// The tile that a producer's warpgroup whose threads all work on every block takes next; its n_end is 0 when there are no
+// more. One thread leads: the walk is its own, in `next` it works the tile out, and through the ring the others have it, too.
+TS_DEVICE void take_together(const TsCudaAttentionArgs& args, const Shared& shared, bool leader, Walk& walk,
+                             TileRing& pushed, TileRing& popped, Tile& next, Tile& t) {
+  if (leader) {
+    if (!walk.take(args, next)) next = {};
+    pushed.push(shared, next);
+  }
+  __syncwarp();
+  const u32 slot = popped.pop(shared, t);
+  TileRing::release(shared, slot);
+}
 
 }  // namespace ts

@@ -82,22 +82,12 @@ TS_DEVICE void produce_fp8(const TsCudaAttentionArgs& args, const Shared& shared
   Transposer transposer{shared};
   TileRing pushed, popped;
   Walk walk;
-  if (leader) {
-    producer.prefetch_maps(args);
-    walk.start();
-  }
+  if (leader) producer.start(args, walk);
   bool late = false;  // a block's values are loaded and not yet transposed
   int late_tail = 0;
   while (true) {
-    if (leader) {
-      Tile next;
-      if (!walk.take(args, next)) next = {};
-      pushed.push(shared, next);
-    }
-    __syncwarp();
-    Tile t;
-    const u32 slot = popped.pop(shared, t);
-    TileRing::release(shared, slot);
+    Tile t, next;
+    take_together(args, shared, leader, walk, pushed, popped, next, t);
     if (t.n_end == 0) break;
     const int head = t.head / static_cast<int>(args.heads_q / args.heads_kv);
     const int batch = cfg::kGroupMode ? 0 : t.batch;

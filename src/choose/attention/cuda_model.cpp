@@ -48,9 +48,9 @@ double predicted_seconds(const KernelConfig& config, const CudaTile& row, const 
     if (pipeline != nullptr && pipeline->few_queries && has_few_rows(shape))
       return few_queries_seconds(config, *pipeline->few_queries, spec, shape);
     if (const CudaAttentionTerms* fitted = spec.attention_model->coefficients(config.algorithm.pipeline)) {
-      constexpr double kWidening = 1.3;  // of narrow keys, for which nothing was fitted: not measured
       const CudaAttentionTerms terms = cuda_attention_terms(config, row, spec, shape);
-      return (shape.narrow ? kWidening : 1) * std::inner_product(terms.begin(), terms.end(), fitted->begin(), 0.0);
+      return (shape.narrow ? spec.attention_model->narrow_keys : 1) *
+             std::inner_product(terms.begin(), terms.end(), fitted->begin(), 0.0);
     }
   }
   const CudaAttentionResources facts = cuda_attention_resources(config);

@@ -14,7 +14,7 @@ const CudaAttentionTerms* CudaAttentionModel::coefficients(Pipeline pipeline) co
 }
 
 Result<CudaAttentionModel> read_cuda_attention_model(const JsonReader& reader) {
-  TS_TRY(reader.only({"command", "date", "data_types", "first_choice_share", "pipelines"}));
+  TS_TRY(reader.only({"command", "date", "data_types", "first_choice_share", "narrow_keys", "pipelines"}));
   CudaAttentionModel model;
   TS_ASSIGN(model.command, reader.at("command").string());
   TS_ASSIGN(model.date, reader.at("date").string());
@@ -26,6 +26,10 @@ Result<CudaAttentionModel> read_cuda_attention_model(const JsonReader& reader) {
   TS_ASSIGN(model.first_choice_share, reader.at("first_choice_share").number());
   if (!(model.first_choice_share > 0) || model.first_choice_share > 1)
     return reader.at("first_choice_share").refuse("a share above 0, at most 1");
+  if (reader.has("narrow_keys")) {
+    TS_ASSIGN(model.narrow_keys, reader.at("narrow_keys").number());
+    if (!(model.narrow_keys >= 1)) return reader.at("narrow_keys").refuse("1 or more times");
+  }
   TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
   for (const auto& [name, item] : pipelines) {
     auto pipeline = parse_enum<Pipeline>(name);

@@ -34,6 +34,7 @@ struct CudaAttentionModel {
   std::string date;                  ///< of the fit
   std::vector<DataType> data_types;  ///< that it was fitted for
   double first_choice_share = 1;     ///< the tile table's first choice counts as if it took this share of its time
+  double narrow_keys = 1;  ///< times what a kernel predicted here takes on keys of 8 bits beside wider queries
   std::vector<std::pair<Pipeline, CudaAttentionTerms>> pipelines;
 
   /// Null where the pipeline has none.

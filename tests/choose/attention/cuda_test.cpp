@@ -9,6 +9,7 @@
 
 #include "choose/attention/cuda_terms.hpp"
 #include "choose/random_problem.hpp"
+#include "problem/attention/problem.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -235,6 +236,42 @@ TEST(CudaAttentionRank, PredictionsAreTheSumOfTheTerms) {
     ASSERT_NE(found, ranking.candidates.end());
     EXPECT_DOUBLE_EQ(found->predicted_seconds, seconds);
   }
+}
+
+// bench/results/cuda-attention-pages.csv, e4m3 in pages of 16 on an H200: 276, 279, 268 and 168 TFLOP/s.
+TEST(CudaAttentionRank, KeysOfEightBitsTakeAsManyTimesAsLongAsTheSpecSays) {
+  CudaSpec spec = arch("sm_90a");
+  AttentionProblem problem;
+  problem.data_type = DataType::bf16;
+  problem.mask = MaskKind::bottom_right;
+  problem.page_size = 16;
+  problem.cache = KvElements::fp8;
+  problem.heads_q = 32, problem.heads_kv = 8;
+  const auto tiles = [&] {
+    const Ranking ranking = rank(spec, problem).value();
+    const auto first = std::ranges::find_if(
+        ranking.candidates, [](const Candidate& one) { return !is_decode(one.recipe.main().algorithm.pipeline); });
+    EXPECT_NE(first, ranking.candidates.end());
+    return *first;
+  };
+  const auto expect = [&](std::int64_t batch, std::int64_t queries, std::int64_t keys, std::uint16_t dim,
+                          double tflops) {
+    problem.batch = batch, problem.seqlen_q = queries, problem.seqlen_k = keys;
+    problem.head_dim_qk = problem.head_dim_v = dim;
+    const double measured = 4.0 * dim * visible_pairs(problem) / (tflops * 1e12);
+    EXPECT_NEAR(tiles().predicted_seconds / measured, 1, 0.12) << queries << " queries, head dim " << dim;
+  };
+  expect(4, 4096, 4096, 128, 276);
+  expect(1, 16384, 16384, 128, 279);
+  expect(8, 1024, 8192, 128, 268);
+  expect(4, 4096, 4096, 64, 168);
+  const double before = tiles().predicted_seconds;
+  spec.attention_model->narrow_keys *= 2;
+  EXPECT_DOUBLE_EQ(tiles().predicted_seconds, 2 * before);
+  problem.cache = KvElements::as_queries;
+  const double wide = tiles().predicted_seconds;
+  spec.attention_model->narrow_keys /= 2;
+  EXPECT_EQ(tiles().predicted_seconds, wide) << "keys of the queries' type";
 }
 
 TEST(CudaAttentionRank, PredictionsGrowWithTheWork) {

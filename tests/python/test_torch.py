@@ -54,6 +54,27 @@ def test_group(tensors):
     torch.testing.assert_close(o, torch.cat(expected, 2)[0], rtol=0, atol=1e-6)
 
 
+def test_sequences_without_rows_have_no_memory():
+    """An empty tensor of torch lies at null."""
+    none, offsets, longest = torch.empty(4, 0, 64), torch.zeros(3, dtype=torch.int32), {"max_seqlen_q": 5, "max_seqlen_k": 9}
+    group = {"cu_seqlens_q": offsets, "cu_seqlens_k": offsets, **longest}
+    o, lse = tilesmith.attention(none, none, none, return_lse=True, **group)
+    assert o.shape == (4, 0, 64) and lse.shape == (4, 0)
+    assert [x.shape for x in tilesmith.attention_backward(o, none, none, none, o, lse, **group)] == [(4, 0, 64)] * 3
+    q = torch.randn(4, 7, 64)
+    o = tilesmith.attention(q, none, none, cu_seqlens_q=torch.tensor([0, 2, 7], dtype=torch.int32), cu_seqlens_k=offsets, **longest)
+    assert o.count_nonzero() == 0
+    pages, number = torch.randn(2, 16, 4, 64), torch.empty(0, dtype=torch.int32)
+    for cache in (pages, pages[:0]):
+        o, lse = tilesmith.attention(q[None], cache, cache, seqlens_k=offsets[:1], page_indices=number, page_indptr=offsets[:2],
+                                     max_seqlen_k=40, return_lse=True)  # fmt: skip
+        assert o.count_nonzero() == 0 and bool((lse == -torch.inf).all())
+    with pytest.raises(ValueError, match="and there are 0"):
+        tilesmith.attention(q[None], pages, pages, seqlens_k=offsets[:1] + 1, page_indices=number, page_indptr=offsets[:2])
+    alibi = torch.empty(0, 4)
+    assert tilesmith.attention(torch.empty(0, 4, 7, 64), torch.empty(0, 4, 7, 64), torch.empty(0, 4, 7, 64), alibi=alibi).shape == (0, 4, 7, 64)
+
+
 def test_out(tensors):
     q, k, v = tensors()
     out = torch.full((2, 33, 4, 64), torch.nan).transpose(1, 2)

@@ -31,9 +31,12 @@ Status check_pages(const AttentionProblem& p, const AttentionArguments& a, Devic
   TS_TRY(check_pointer("pages.lengths", pages.lengths, p.batch > 0, "paged sequences have lengths of their own"));
   TS_TRY(check_dimension("pages.num_pages", pages.num_pages, 0));
   TS_TRY(check_dimension("pages.stride", pages.stride, 0));
-  if (pages.offsets != nullptr && pages.numbers == nullptr)
+  const bool listed = pages.numbers != nullptr || pages.offsets != nullptr;
+  const auto empty = [&] { return std::all_of(pages.lengths, pages.lengths + p.batch, [](int n) { return n == 0; }); };
+  if (pages.offsets != nullptr && pages.numbers == nullptr &&
+      (is_gpu(device) || !empty()))  // an empty list may be null
     return fail(ErrorCode::invalid_argument, "pages.offsets without pages.numbers", "the list that they lead into");
-  if (p.batch > 0 && pages.numbers == nullptr && (p.seqlen_k > p.page_size || p.batch > pages.num_pages))
+  if (p.batch > 0 && !listed && (p.seqlen_k > p.page_size || p.batch > pages.num_pages))
     return fail(ErrorCode::invalid_argument,
                 fmt::format("no page numbers, for {} sequences of up to {} keys in {} pages of {}", p.batch, p.seqlen_k,
                             pages.num_pages, p.page_size),

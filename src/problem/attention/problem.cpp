@@ -230,6 +230,7 @@ Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKi
     TS_TRY(check_offsets("cu_seqlens_q", a.cu_seqlens_q, p.seqlen_q, rows_q));
     if (!paged) TS_TRY(check_offsets("cu_seqlens_k", a.cu_seqlens_k, p.seqlen_k, rows_k));
   }
+  if (paged && a.pages.num_pages == 0) rows_k = 0;
   // On a GPU the lengths of packed sequences lie on the device, so the longest ones stand for them.
   const bool some_queries = p.batch > 0 && (is_gpu(device) ? p.seqlen_q : rows_q) > 0;
   const bool some_keys = p.batch > 0 && (is_gpu(device) ? p.seqlen_k : rows_k) > 0;
@@ -240,7 +241,7 @@ Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKi
   TS_TRY(check_pointer("lse", a.lse, some_queries && p.lse, "the problem asks for the log-sum-exp"));
   TS_TRY(check_pointer("bias", a.bias, some_queries && some_keys && p.bias == BiasKind::elementwise,
                        "the problem has an elementwise bias"));
-  TS_TRY(check_pointer("alibi", a.alibi, p.bias == BiasKind::alibi, "the problem has ALiBi slopes"));
+  TS_TRY(check_pointer("alibi", a.alibi, p.batch > 0 && p.bias == BiasKind::alibi, "the problem has ALiBi slopes"));
   TS_TRY(check_pointer("sink", a.sink, p.sink, "the problem has sink logits"));
   const std::int64_t batches = group ? 1 : p.batch;
   std::int64_t batches_k = batches;

@@ -95,7 +95,7 @@ Status validate(const AttentionBackwardProblem& p, const AttentionBackwardArgume
   TS_TRY(check_pointer("dv", a.dv, some_keys, "a tensor for the gradient of v"));
   TS_TRY(check_pointer("dbias", a.dbias, p.dbias && p.batch > 0 && p.seqlen_q > 0 && p.seqlen_k > 0,
                        "the problem asks for it"));
-  TS_TRY(check_pointer("dalibi", a.dalibi, p.dalibi, "the problem asks for it"));
+  TS_TRY(check_pointer("dalibi", a.dalibi, p.batch > 0 && p.dalibi, "the problem asks for it"));
   TS_TRY(check_pointer("dsink", a.dsink, p.dsink, "the problem asks for it"));
 
   const std::int64_t batches = group ? 1 : p.batch;

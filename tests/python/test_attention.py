@@ -126,6 +126,35 @@ def test_lse(qkv):
     assert_attention((o, lse), q, k, v)
 
 
+@pytest.mark.parametrize("dim", [64, 5])
+@pytest.mark.parametrize("options", [{}, dict(sink=True), dict(bias=True), dict(bias=True, sink=True), dict(mask="top_left")], ids=str)
+def test_a_nan_stays_one(qkv, dim, options):
+    """What a row sees must not vanish: not in the output, and not in the log-sum-exp."""
+    q, k, v = qkv(dim=dim)
+    given = {name: {"sink": np.full(4, -0.5, "f4"), "bias": np.zeros((33, 70), "f4")}.get(name, x) for name, x in options.items()}
+    q[1, 2, 30, 1] = np.nan
+    k[0, 1, 0, 3] = np.nan
+    o, lse = tilesmith.attention(q, k, v, return_lse=True, **given)
+    seen = np.zeros((2, 4, 33), bool)
+    seen[1, 2, 30] = seen[0, 2:] = True
+    np.testing.assert_array_equal(np.isnan(lse), seen)
+    np.testing.assert_array_equal(np.isnan(o), np.broadcast_to(seen[..., None], o.shape))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("size", [1e6, 1e10, 1e20, 1e34])
+@pytest.mark.parametrize("rows_q", [33, 1])
+def test_huge_logits(qkv, dtype, size, rows_q):
+    """One key has all the weight, and the exponents of others are below any number."""
+    q, k, v = (x.astype(dtype) for x in qkv(rows_q=rows_q, rows_k=300))
+    o = tilesmith.attention(q, k, v, scale=size)
+    logits = np.einsum("bhid,bhjd->bhij", q.astype("f8"), np.repeat(k, 2, 1).astype("f8"))
+    largest = logits.argmax(-1)
+    clear = np.diff(np.sort(logits, -1)[..., -2:])[..., 0] > 1e-3
+    expected = np.take_along_axis(np.repeat(v, 2, 1), largest[..., None], 2)
+    np.testing.assert_allclose(o[clear], expected[clear], rtol=0, atol=1e-3)
+
+
 @pytest.mark.parametrize("shape", [dict(rows_q=1), dict(rows_k=1), dict(batch=1, heads_q=1, heads_kv=1, rows_q=1, rows_k=1)])
 def test_the_smallest(qkv, shape):
     q, k, v = qkv(**shape)

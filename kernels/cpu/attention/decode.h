@@ -392,8 +392,7 @@ void run_combine(const void* args_pointer, long long index, void* scratch) {
     for (int c = 0; c < kHeadDimV; c += 8) store_chunk(to + c, *reinterpret_cast<const LooseChunk*>(sums + c) * scale);
     if (kLse && args.lse != nullptr) {
       args.lse[offset_of(args.lse_strides, g.batch, g.head[r], g.sequence.first_query) +
-               g.query[r] * args.lse_strides.row] =
-          sum == 0 ? -kInfinity : natural_lse(splat(top), log2(splat(sum)))[0];
+               g.query[r] * args.lse_strides.row] = sum == 0 ? -kInfinity : natural_lse(splat(top), splat(sum))[0];
     }
   }
 }

@@ -16,9 +16,10 @@ inline void finish(const TsAttentionArgs& args, const QueryBlock& q, const Scali
       for (int r = 0; r < kLanes; ++r)
         logits[r] = args.sink != nullptr ? args.sink[w.rows.head[lane0 + r]] * kToBase2 : -kInfinity;
       const Vec sink = load(logits);
-      const Vec top = anchor(larger(sink, select(sum > 0.0f, m, splat(-kInfinity))));
+      const IVec blind = sum == 0.0f;  // not of a NaN, which stays one
+      const Vec top = anchor(larger(sink, select(blind, splat(-kInfinity), m)));
       const Vec shrink = exp2<5>((m - top) * kUnit);
-      const Vec shrunk = select(sum > 0.0f, sum * shrink, Vec{});
+      const Vec shrunk = select(blind, Vec{}, sum * shrink);
       weight = weight * shrink;
       sum = shrunk + exp2<5>((sink - top) * kUnit);
       m = top;
@@ -27,7 +28,7 @@ inline void finish(const TsAttentionArgs& args, const QueryBlock& q, const Scali
     const Vec scale = weight / sum;
     if constexpr (kLse) {
       float lse[kLanes];
-      store(lse, select(empty, splat(-kInfinity), natural_lse(m, log2(sum))));
+      store(lse, select(empty, splat(-kInfinity), natural_lse(m, sum)));
       for (int r = 0; args.lse != nullptr && r < kLanes && lane0 + r < w.rows.count; ++r) {
         args.lse[offset_of(args.lse_strides, q.batch, w.rows.head[lane0 + r], q.sequence.first_query) +
                  w.rows.query[lane0 + r] * args.lse_strides.row] = lse[r];

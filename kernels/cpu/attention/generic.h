@@ -241,10 +241,7 @@ inline void softmax_row(const TsAttentionArgs& args, const Tile& t, const Sizes&
   }
   float largest = w.m[r * kLanes];
   for (int e = 0; e < kLanes; ++e) largest = top[e] > largest ? top[e] : largest;
-  if (largest == -kInfinity) {
-    for (int j = 0; j < kTileN; ++j) s[j] = 0;
-    return;
-  }
+  const float anchor = largest == -kInfinity ? 0.0f : largest;  // -inf - -inf is NaN
   if (largest > w.m[r * kLanes]) {
     const float shrink = exp2<5>(splat((w.m[r * kLanes] - largest) * kLog2E))[0];
     w.m[r * kLanes] = largest;
@@ -253,7 +250,7 @@ inline void softmax_row(const TsAttentionArgs& args, const Tile& t, const Sizes&
   }
   Vec sum = {};
   for (int j = 0; j < kTileN; j += kLanes) {
-    const Vec p = exp2<5>((load(s + j) - largest) * kLog2E);
+    const Vec p = exp2<5>((load(s + j) - anchor) * kLog2E);
     sum = sum + p;
     store(s + j, p);
   }
@@ -282,9 +279,10 @@ inline void finish_row(const TsAttentionArgs& args, const Tile& t, const Sizes& 
     }
   }
   const long long i = t.first_row + r;
-  if (args.lse != nullptr)
-    args.lse[offset_of(args, args.lse_strides, t.batch, t.head, t.first_query, i)] =
-        sum == 0 ? -kInfinity : m + log2(splat(sum))[0] * kLn2;
+  if (args.lse != nullptr) {
+    const float lse = sum == 0 ? -kInfinity : m + log2(splat(sum))[0] * kLn2;
+    args.lse[offset_of(args, args.lse_strides, t.batch, t.head, t.first_query, i)] = sum == sum ? lse : sum;
+  }
   const float scale = sum == 0 ? 0.0f : weight / sum;
   float* o = w.o + r * size.v;
   for (long long c = 0; c < size.v; c += kLanes) store(o + c, scale == 0 ? Vec{} : load(o + c) * scale);

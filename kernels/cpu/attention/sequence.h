@@ -202,8 +202,9 @@ inline Scaling scaling_of(const TsAttentionArgs& args) {
   return s;
 }
 
-// The log-sum-exp, from a maximum in units of kUnit and the logarithm of a sum.
-TS_INLINE Vec natural_lse(Vec m, Vec log_of_sum) {
+// The log-sum-exp, from a maximum in units of kUnit and a sum. log2 knows no NaN.
+TS_INLINE Vec natural_lse(Vec m, Vec sum) {
+  const Vec log_of_sum = select(sum == sum, log2(sum), sum);
   if constexpr (!kBias) return (m + log_of_sum) * kLn2;
   const Vec x = larger(splat(-kLargest), m * (kUnit * kLn2) + log_of_sum * kLn2);
   return select(x > kLargest, splat(kLargest), x);

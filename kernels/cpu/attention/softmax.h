@@ -50,16 +50,18 @@ TS_INLINE bool raise_maximum(const Scaling& scaling, Scratch& w, int strip, cons
   return true;
 }
 
-// Takes maxima whose exponents would overflow off the scores themselves: `shift` becomes 0 there. Only a bias is as
-// large, so this is one comparison for each block.
+// Takes maxima with huge exponents off the scores themselves: `shift` becomes 0 there. Beside a bias a huge one would
+// overflow. A product with the scale is rounded in `shift` and not in the exponents, and from 2^31 on the difference
+// could reach 2^7, where 2 to its power overflows. This is one comparison for each block.
 [[maybe_unused]] inline void take_off_huge(Scratch& w, int strip, int rows, Vec (&shift)[kVectors]) {
+  constexpr float kHuge = kBias ? 0x1p127f : 0x1p24f;
   const float* m = w.m + strip * kStrip;
   IVec huge = {};
-  for (int v = 0; v < kVectors; ++v) huge |= magnitude(anchor(load(m + v * kLanes))) > 0x1p126f;
+  for (int v = 0; v < kVectors; ++v) huge |= magnitude(shift[v]) > kHuge;
   if (!any(huge)) return;
   for (int v = 0; v < kVectors; ++v) {
     const Vec top = anchor(load(m + v * kLanes));
-    const IVec here = magnitude(top) > 0x1p126f;
+    const IVec here = magnitude(shift[v]) > kHuge;
     for (int r = 0; r < rows; ++r) {
       float* s = &w.s[r][v * kLanes];
       store(s, select(here, load(s) - top, load(s)));
@@ -85,7 +87,7 @@ inline void exponentiate(const TsAttentionArgs& args, const QueryBlock& q, const
   for (int r = block.count; r < rows; ++r) {
     for (int v = 0; v < kVectors; ++v) store(&w.s[r][v * kLanes], splat(-kInfinity));
   }
-  if constexpr (kBias) take_off_huge(w, strip, rows, shift);
+  if constexpr (kBias || !kTransformed) take_off_huge(w, strip, rows, shift);
   for (int r0 = 0; r0 < rows; r0 += kStep) {
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Optional, Sequence, TypeVar, Union, Unpack
 
 from tilesmith._candidates import listed_functions
-from tilesmith._conv_call import Geometry, Padding, Sizes, check_groups, check_rank, geometry_of, out_sizes, shape_of, sizes_of
+from tilesmith._conv_call import Geometry, Padding, Sizes, check_groups, check_rank, geometry_of, out_sizes, shape_given, shape_of, sizes_of
 from tilesmith._errors import InvalidArgument, Unsupported
 from tilesmith._options import under
 from tilesmith._packed_conv_weight import PackedConvWeight
 from tilesmith._refusals import refusing
 from tilesmith._tensor_library import Servers
-from tilesmith._views import flag, shown, whole
+from tilesmith._views import flag, shown
 from tilesmith.typing import Activation, CallOptions
 
 Array = TypeVar("Array")  #: torch.Tensor or numpy.ndarray
@@ -95,7 +95,7 @@ def conv_backward_data(dy: Array, w: Filters[Array], x_shape: Sequence[int], *, 
     Returns a tensor of x_shape, of dy's kind; in memory as dy is, channels last or first. Errors: as of conv2d.
     """
     w_shape = shape_of("w", w)
-    shape = tuple(whole("x_shape", each) for each in x_shape)
+    shape = shape_given("x_shape", x_shape)
     check_rank("x_shape", shape, len(w_shape) - 2)
     g = geometry_of(stride, padding, dilation, groups, w_shape[2:])
     _check_gradient(dy, shape, w_shape, g)
@@ -116,7 +116,7 @@ def conv_backward_weight(dy: Array, x: Array, w_shape: Sequence[int], *, stride:
     (filters,) of the same type: the sum of dy over images and pixels, which the tensors' library adds up in float32.
     Errors: as of conv2d.
     """
-    shape = tuple(whole("w_shape", each) for each in w_shape)
+    shape = shape_given("w_shape", w_shape)
     check_rank("w_shape", shape, None)
     x_shape = shape_of("x", x, len(shape) - 2)
     g = geometry_of(stride, padding, dilation, groups, shape[2:])

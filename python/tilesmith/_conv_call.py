@@ -56,9 +56,20 @@ class Geometry(NamedTuple):
     groups: int
 
 
+def members_of(name: str, value: Any, wanted: str) -> tuple[Any, ...]:
+    try:
+        return tuple(value)
+    except Exception:  # the value's own class may raise anything
+        raise WrongType(f"{name} is {shown(value)}", wanted) from None
+
+
+def shape_given(name: str, value: Any) -> tuple[int, ...]:
+    return tuple(whole(name, each) for each in members_of(name, value, "the sizes of a tensor, as its shape has them"))
+
+
 def sizes_of(name: str, value: Sizes, count: int) -> tuple[int, ...]:
-    if hasattr(value, "__iter__"):
-        sizes = tuple(whole(name, each) for each in value)
+    if hasattr(value, "__iter__") and getattr(value, "ndim", 1) != 0:  # NumPy's and torch's scalars are not iterable, though they say so
+        sizes = tuple(whole(name, each) for each in members_of(name, value, f"one number, or {count}"))
         if len(sizes) == 1:
             sizes *= count
     else:

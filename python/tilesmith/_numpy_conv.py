@@ -72,5 +72,5 @@ def _type_name(dtype: Any) -> Optional[str]:
         return None
     try:
         return type_of(np.dtype(dtype))
-    except TypeError:
+    except (TypeError, ValueError):
         raise WrongType(f"out_dtype is {shown(dtype)}", "a NumPy dtype") from None

@@ -58,7 +58,7 @@ def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: 
 def _dtype(dtype: Any) -> Optional[np.dtype]:
     try:
         return None if dtype is None else np.dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError):
         raise WrongType(f"out_dtype is {shown(dtype)}", "a NumPy dtype") from None
 
 

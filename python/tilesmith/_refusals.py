@@ -35,12 +35,16 @@ _KINDS = {
 _SIGNALS = ("_StopRecomputationError",)
 
 
+#: How torch says that memory is exhausted, and NumPy that no memory is as large.
+_TOO_LARGE = ("DefaultCPUAllocator", "array is too big", "Maximum allowed dimension exceeded")
+
+
 def refusal(function: str, error: Exception, arguments: Mapping[str, Any]) -> Exception:
     """Of a call of the package's function, by argument."""
     if isinstance(error, Error) or type(error).__name__ in _SIGNALS:
         return error
     # torch's are RuntimeErrors: of a class of its own on a GPU, and on the CPU of none.
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator" in str(error):
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or any(words in str(error) for words in _TOO_LARGE):
         return OutOfMemory(f"{function}: {shown(str(error))}", "smaller tensors, or more memory", "out_of_memory")
     for name, kind in _KINDS.items():
         value = arguments.get(name)

@@ -214,3 +214,25 @@ def test_the_operator_with_scales(rng):
     torch.library.opcheck(torch.ops.tilesmith.conv, arguments)
     compiled = torch.compile(lambda x, w, s: tilesmith.conv2d(x, w, scale_x=2.0, scale_w=s, **GEOMETRY), fullgraph=True, backend="eager")
     assert torch.equal(compiled(x, w, torch.ones(8)), tilesmith.conv2d(x, w, scale_w=2.0, **GEOMETRY))
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda x, w, dy: tilesmith.conv_backward_data(dy, w, None), "x_shape is None"),
+    (lambda x, w, dy: tilesmith.conv_backward_weight(dy, x, 3), "w_shape is 3"),
+    (lambda x, w, dy: tilesmith.conv_backward_weight(dy, x, w.shape, out_dtype="\ud800"), "out_dtype is"),
+    (lambda x, w, dy: tilesmith.conv2d(x, w, out_dtype=3.5), "out_dtype is 3.5"),
+    (lambda x, w, dy: tilesmith.conv2d(x, w, stride=np.ones((1, 1))), "stride is"),
+], ids=str)  # fmt: skip
+def test_what_is_no_shape_and_no_type_is_named(call, message):
+    with pytest.raises(tilesmith.WrongType, match=message):
+        call(np.ones((1, 3, 8, 8), "f4"), np.ones((4, 3, 3, 3), "f4"), np.ones((1, 4, 6, 6), "f4"))
+
+
+def test_numbers_of_numpy_are_numbers():
+    x, w = np.ones((1, 3, 8, 8), "f4"), np.ones((4, 3, 3, 3), "f4")
+    assert tilesmith.conv2d(x, w, stride=np.array(2), padding=np.int64(1)).shape == (1, 4, 4, 4)
+
+
+def test_a_result_beyond_all_memory_is_no_crash():
+    with pytest.raises(tilesmith.OutOfMemory, match="array is too big"):
+        tilesmith.conv3d(np.ones((1, 3, 4, 4, 4), "f4"), np.ones((4, 3, 3, 3, 3), "f4"), padding=1 << 31)

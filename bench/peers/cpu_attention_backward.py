@@ -4,7 +4,7 @@
     python bench/peers/cpu_attention_backward.py --threads 1,2
     python bench/peers/cpu_attention_backward.py --threads 1 --clock processor "bf16 causal 8x1024x128"
 
-A problem is TYPE [causal] HEADSxLENGTHxHEAD_DIM; without one, both types from 512 to 2048 keys. The contenders take turns call by call, and the caches
+A problem is TYPE [causal] HEADS[/KEY_HEADS]xLENGTHxHEAD_DIM; without one, both types from 512 to 2048 keys. The contenders take turns call by call, and the caches
 are overwritten before each call. Medians, and the median of the ratios within a turn. PyTorch's call is autograd.grad of an output that was computed
 before. With --clock processor the time is the calling thread's own on the processor, which is all there is to one thread: on a machine that others
 use it leaves out what they took.
@@ -24,16 +24,16 @@ PROBLEMS = [
     for dim, heads in ((64, 16), (128, 8))
     for length in (512, 1024, 2048)
     for causal in ("", "causal ")
-]
+] + [f"{kind} {causal}{heads}x1024x{dim}" for kind in ("fp32", "bf16") for dim, heads in ((64, "16/4"), (128, "8/2")) for causal in ("", "causal ")]
 COLD_BYTES = 128 << 20  # more than a last-level cache
 
 
-def contenders(kind, causal, heads, length, dim, threads):
+def contenders(kind, causal, heads, key_heads, length, dim, threads):
     """What computes the gradients, by name; the results of both are compared once."""
-    q, k, v, do = (torch.randn(1, heads, length, dim).to(TYPES[kind]) for _ in range(4))
+    q, k, v, do = (torch.randn(1, each, length, dim).to(TYPES[kind]) for each in (heads, key_heads, key_heads, heads))
     o, lse = tilesmith.attention(q, k, v, causal=causal, return_lse=True)
     inputs = [x.detach().clone().requires_grad_() for x in (q, k, v)]
-    out = torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=causal)
+    out = torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=causal, enable_gqa=key_heads < heads)
     calls = {
         "tilesmith": lambda: tilesmith.attention_backward(do, q, k, v, o, lse, causal=causal, threads=threads),
         "PyTorch": lambda: torch.autograd.grad(out, inputs, do, retain_graph=True),
@@ -47,11 +47,13 @@ def contenders(kind, causal, heads, length, dim, threads):
 
 def compare(text, threads, options):
     kind, *words, sizes = text.split()
-    heads, length, dim = map(int, sizes.split("x"))
+    heads, length, dim = sizes.split("x")
+    heads, _, key_heads = heads.partition("/")
+    heads, key_heads, length, dim = int(heads), int(key_heads or heads), int(length), int(dim)
     causal = words == ["causal"]
     torch.manual_seed(1)
     torch.set_num_threads(threads)
-    calls = contenders(kind, causal, heads, length, dim, threads)
+    calls = contenders(kind, causal, heads, key_heads, length, dim, threads)
     kernel = tilesmith.last_plan().kernel
     clock = time.thread_time if options.clock == "processor" else time.perf_counter
     other = torch.ones(COLD_BYTES, dtype=torch.uint8)
@@ -66,7 +68,7 @@ def compare(text, threads, options):
     ours, theirs = (statistics.median(each) for each in times.values())
     ratio = statistics.median(b / a for a, b in zip(*times.values(), strict=True))
     flops = 10 * heads * dim * (length * (length + 1) / 2 if causal else length * length)
-    print(f"{text:24} threads {threads}  {ours:8.2f} ms {1e-6 * flops / ours:5.0f} GFLOP/s  PyTorch {theirs:8.2f} ms"
+    print(f"{text:27} threads {threads}  {ours:8.2f} ms {1e-6 * flops / ours:5.0f} GFLOP/s  PyTorch {theirs:8.2f} ms"
           f"  ratio {ratio:.2f}  {len(times['tilesmith'])} turns  {kernel}", flush=True)
 
 

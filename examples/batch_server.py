@@ -61,8 +61,7 @@ class Server:
         numbers = dict(dtype=torch.int32, device=self.device)
         news = [request.news for request in self.running]
         offsets = torch.tensor([0] + [len(tokens) for tokens in news], **numbers).cumsum(0, dtype=torch.int32)
-        before = torch.tensor([request.cached for request in self.running], **numbers)
-        after = before + offsets.diff()
+        after = torch.tensor([request.cached for request in self.running], **numbers) + offsets.diff()
         table = torch.zeros(len(self.running), -(-self.longest // PAGE), **numbers)
         for b, request in enumerate(self.running):
             table[b, : len(request.pages)] = torch.tensor(request.pages, **numbers)
@@ -72,10 +71,8 @@ class Server:
             return tilesmith.matmul(x.flatten(0, -2).contiguous(), w).unflatten(0, x.shape[:-1])
 
         def attend(layer, q, k, v):
-            turned = tilesmith.append_kv(k[0], v[0], *self.caches[layer], seqlens_k=before, cu_seqlens=offsets, q=q[0],
-                                         rotary_cos=self.cos, rotary_sin=self.sin, **keys)  # fmt: skip
-            return tilesmith.attention(turned, *self.caches[layer], seqlens_k=after, cu_seqlens_q=offsets, causal=True,
-                                       max_seqlen_q=max(map(len, news)), **keys)[None]  # fmt: skip
+            return tilesmith.attention(q[0], *self.caches[layer], k_new=k[0], v_new=v[0], seqlens_k=after, cu_seqlens_q=offsets, causal=True,
+                                       max_seqlen_q=max(map(len, news)), rotary_cos=self.cos, rotary_sin=self.sin, **keys)[None]  # fmt: skip
 
         tokens = torch.tensor([sum(news, [])], device=self.device)
         logits = decoder(self.model, tokens, multiply, attend, last=(0, offsets[1:].long() - 1))

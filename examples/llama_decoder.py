@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A small decoder in the manner of Llama, with random weights, that generates on a cache of pages: Tilesmith's append_kv,
-attention and matmul, beside the same model in plain torch, which computes all tokens anew at each step.
+"""A small decoder in the manner of Llama, with random weights, that generates on a cache of pages: Tilesmith's attention,
+which writes new keys into it, and matmul, beside the same model in plain torch, which computes all tokens anew at each step.
 
     python examples/llama_decoder.py               prints both models' tokens, which are the same
     python examples/llama_decoder.py --device cuda --dtype bfloat16
@@ -55,21 +55,19 @@ def generate_with_tilesmith(model, prompts, count):
     table = torch.randperm(batch * width).to(device, torch.int32).reshape(batch, width)
     caches = [[torch.empty(batch * width, PAGE, HEADS_KV, DIM, dtype=dtype, device=device) for _ in range(2)] for _ in range(LAYERS)]
     cos, sin = rotary(longest, device)
-    before = torch.zeros(batch, dtype=torch.int32, device=device)
+    lengths = torch.zeros(batch, dtype=torch.int32, device=device)
 
     def multiply(x, w):
         return tilesmith.matmul(x.flatten(0, -2).contiguous(), w).unflatten(0, x.shape[:-1])
 
     def attend(layer, q, k, v):
-        turned = tilesmith.append_kv(k, v, *caches[layer], layout="bshd", seqlens_k=before, block_table=table, q=q, rotary_cos=cos,
-                                     rotary_sin=sin)  # fmt: skip
-        after = before + q.shape[1]
-        return tilesmith.attention(turned, *caches[layer], layout="bshd", seqlens_k=after, block_table=table, causal=True)
+        return tilesmith.attention(q, *caches[layer], k_new=k, v_new=v, layout="bshd", seqlens_k=lengths, block_table=table, causal=True,
+                                   rotary_cos=cos, rotary_sin=sin)  # fmt: skip
 
     tokens, made = prompts, []
     for _ in range(count):
+        lengths += tokens.shape[1]
         logits = decoder(model, tokens, multiply, attend)
-        before += tokens.shape[1]
         tokens = logits.argmax(-1, keepdim=True)
         made.append(tokens)
     return torch.cat(made, 1)

@@ -246,12 +246,13 @@ enum tilesmith_attention_trait {
   TILESMITH_SOFT_CAP = 1, /* s = soft_cap * tanh(s / soft_cap) */
   TILESMITH_SINK = 2,     /* one logit per query head joins the softmax's sum */
   TILESMITH_DROPOUT = 4,
-  TILESMITH_LSE = 8,               /* the call computes the log-sum-exp */
-  TILESMITH_BLOCK_SCALE = 16,      /* fp8: scales differ along a sequence, by blocks of 128 rows from its beginning */
-  TILESMITH_PAGE_SCALE = 32,       /* 8-bit caches of pages: k_scale and v_scale are those of pages or their rows */
-  TILESMITH_LATENT = 64,           /* values are the first head_dim_v elements of the keys: v is not read */
-  TILESMITH_BATCH_INVARIANT = 128, /* a sequence's bits follow from itself, whatever stands beside it; not backward */
-  TILESMITH_VECTORIZED_PAGES = 256 /* pages hold vectors of 16 bytes: see page_size */
+  TILESMITH_LSE = 8,                /* the call computes the log-sum-exp */
+  TILESMITH_BLOCK_SCALE = 16,       /* fp8: scales differ along a sequence, by blocks of 128 rows from its beginning */
+  TILESMITH_PAGE_SCALE = 32,        /* 8-bit caches of pages: k_scale and v_scale are those of pages or their rows */
+  TILESMITH_LATENT = 64,            /* values are the first head_dim_v elements of the keys: v is not read */
+  TILESMITH_BATCH_INVARIANT = 128,  /* a sequence's bits follow from itself, whatever stands beside it; not backward */
+  TILESMITH_VECTORIZED_PAGES = 256, /* pages hold vectors of 16 bytes: see page_size */
+  TILESMITH_APPEND = 512            /* the call writes new keys into its cache first: see k_new; not backward */
 };
 
 enum tilesmith_layout {
@@ -366,7 +367,39 @@ typedef struct tilesmith_attention {
 
   int64_t splits; /* pieces that kernels for few queries cut the keys into; 0: chosen by a model. Part of the problem */
   int64_t cache;  /* tilesmith_kv_elements of k and v: 8 bits beside q's 16 or 32, times k_scale and v_scale */
+
+  /* With TILESMITH_APPEND: a key and a value for each query, in q's type, written to k and v before they are read. With
+   * n the tokens of sequence b, token t becomes its key seqlens_k[b] - n + t, for seqlens_k counts them too; or it goes
+   * to row slots[token] % page_size of page slots[token] / page_size, nowhere when that is negative. A sequence of no
+   * keys is padding: its tokens go nowhere. Keys and queries are turned by the position, which is the key's number, or
+   * positions[token]. token counts the rows of q. */
+  const void* k_new; /* (batch, heads_kv, seqlen_q, dim); group mode (heads_kv, total_q, dim) */
+  const void* v_new;
+  void* q_out; /* with rotary_dim: where the turned queries go, and are read; may be q */
+  tilesmith_strides k_new_strides;
+  tilesmith_strides v_new_strides;
+  tilesmith_strides q_out_strides;
+  const int64_t* slots;          /* (rows of q), or NULL */
+  const int64_t* positions;      /* (rows of q), or NULL */
+  const int32_t* seqlens_before; /* (batch): seqlens_k without the call's keys, or NULL; a CUDA device needs it
+                                    unless slots, and with rotary_dim positions, are there */
+  const float* rotary_cos;       /* (rotary_positions, rotary_dim / 2) */
+  const float* rotary_sin;
+  int64_t rotary_dim; /* elements of a head that turn, even; 0: none */
+  int64_t rotary_positions;
+  int64_t rotary_row_stride; /* in elements */
+  int32_t rotary_style;      /* tilesmith_rotary_style */
+  uint32_t chosen_scales;    /* tilesmith_chosen_scale, or-ed */
 } tilesmith_attention;
+
+/* Scales that a call with TILESMITH_APPEND chooses for its new rows, as tilesmith_kv_append's row scales, and writes to
+ * their places in k_scale and v_scale: with TILESMITH_PAGE_SCALE, a number for each row. */
+enum tilesmith_chosen_scale { TILESMITH_CHOOSE_K_SCALE = 1, TILESMITH_CHOOSE_V_SCALE = 2 };
+
+enum tilesmith_rotary_style {
+  TILESMITH_ROTARY_HALF = 0,       /* elements i and i + rotary_dim / 2 turn together */
+  TILESMITH_ROTARY_INTERLEAVED = 1 /* elements 2 i and 2 i + 1 */
+};
 
 /* A batch of one with one head, without mask and traits: set what differs. */
 #define TILESMITH_ATTENTION_INIT                                                                                       \
@@ -374,7 +407,8 @@ typedef struct tilesmith_attention {
     sizeof(tilesmith_attention), {0, 0}, TILESMITH_BF16, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 128, 128, -1, -1, 0, 0,         \
         {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0, 0}, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL,    \
         NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, 0, \
-        NULL, 0, 0, 0, NULL, NULL, NULL, 0, 0                                                                          \
+        NULL, 0, 0, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, NULL, NULL, NULL,    \
+        NULL, NULL, 0, 0, 0, 0, 0                                                                                      \
   }
 
 /* Fills in the strides of dense q, k, v, o, lse and bias in this layout (tilesmith_layout), and the usual scale, from
@@ -478,8 +512,8 @@ TILESMITH_API tilesmith_status tilesmith_attention_backward_run(const tilesmith_
 
 /* --------------------------------------------------------------------------------------------------------- serving */
 
-/* What serving needs beside attention, on the CPU alone (a CUDA device: TILESMITH_UNSUPPORTED). tilesmith/serving.hpp
- * has the formulas. These calls have no plan; their results are ready on return. */
+/* What serving needs beside attention, on the CPU and on CUDA devices. tilesmith/serving.hpp has the formulas. These
+ * calls have no plan; on the CPU their results are ready on return, on a CUDA device they are queued on the stream. */
 
 /* Attention over several parts of the keys, merged into attention over all of them. */
 typedef struct tilesmith_states {
@@ -512,11 +546,6 @@ typedef struct tilesmith_states {
   }
 
 TILESMITH_API tilesmith_status tilesmith_merge_states(tilesmith_context* context, const tilesmith_states* call);
-
-enum tilesmith_rotary_style {
-  TILESMITH_ROTARY_HALF = 0,       /* elements i and i + rotary_dim / 2 turn together */
-  TILESMITH_ROTARY_INTERLEAVED = 1 /* elements 2 i and 2 i + 1 */
-};
 
 /* New keys and values, written into a cache of pages as tilesmith_attention reads it, and queries and keys turned by
  * their positions on the way. */
@@ -953,7 +982,7 @@ typedef struct tilesmith_plan_stage {
 /* One step of a plan: a kernel, and what it is there for. */
 typedef struct tilesmith_plan_step {
   const char* kernel;
-  const char* role; /* "compute", "pack_b", "pack_w" */
+  const char* role; /* "compute", "pack_b", "pack_w", "append" */
   const char* what; /* what the step does, in words */
 } tilesmith_plan_step;
 

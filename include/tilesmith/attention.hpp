@@ -21,6 +21,7 @@
 #include <cstdint>
 
 #include "tilesmith/error.hpp"
+#include "tilesmith/rotary.hpp"
 #include "tilesmith/types.hpp"
 
 namespace tilesmith {
@@ -65,6 +66,10 @@ struct AttentionProblem {
   std::int64_t page_size = 0;
   /// Pages hold vectors of 16 bytes instead of rows, as AttentionPages says. Not beside `latent`.
   bool vectorized_pages = false;
+  /// The call brings a key and a value for each of its queries, and writes them into the cache before it attends:
+  /// AttentionAppend says which and where. Of keys in pages, not beside `latent`, nor with fp8 queries. It changes
+  /// neither which kernels attend nor their bits.
+  bool append = false;
   /// Pieces that the keys of the longest sequence are cut into, by kernels that share keys out among threads or blocks;
   /// 0: chosen by a model of the device. A sequence has no more pieces than blocks of keys.
   std::int64_t splits = 0;
@@ -106,6 +111,7 @@ struct AttentionProblem {
     visit("latent", self.latent);
     visit("page_size", self.page_size);
     visit("vectorized_pages", self.vectorized_pages);
+    visit("append", self.append);
     visit("splits", self.splits);
     visit("batch_invariant", self.batch_invariant);
     visit("unaligned", self.unaligned);
@@ -165,6 +171,31 @@ struct AttentionPages {
   std::int64_t num_pages = 0;
 };
 
+/// The new keys and values of a problem with `append`: of every query's token one of each, in q's type. With n the
+/// tokens of sequence b, token t becomes its key lengths[b] - n + t, for the pages' lengths count the new keys too; or
+/// it goes to row slots[token] % page_size of page slots[token] / page_size, nowhere when that is negative. Its
+/// position is that key's number, or positions[token]; keys and queries are turned by it, the arithmetic is fp32,
+/// rounded once, and a cache of 8 bits gets the value over its scale, as AppendKv (serving.hpp) says. `token` counts
+/// the rows of q: b * seqlen_q + t, or in group mode cu_seqlens_q[b] + t. A sequence of length 0 is padding: its tokens
+/// go nowhere. k and v of the arguments are written then, as are k_scale and v_scale where the call chooses them: they
+/// are const for the calls that do not append.
+struct AttentionAppend {
+  const void* k = nullptr;  ///< (batch, heads_kv, seqlen_q, head_dim_qk); group mode (heads_kv, total_q, head_dim_qk)
+  const void* v = nullptr;  ///< the same with head_dim_v
+  AttentionStrides k_strides, v_strides;
+  Rotary rotary;          ///< of the new keys and of q
+  void* q_out = nullptr;  ///< with a rotary table: where q goes, turned, to be read from there; may be q
+  AttentionStrides q_out_strides;
+  const std::int64_t* slots = nullptr;
+  const std::int64_t* positions = nullptr;
+  /// Keys of each sequence without the call's. On the CPU they follow from the lengths, and must agree; on a CUDA
+  /// device they are needed unless slots, and with a rotary table positions, are there.
+  const std::int32_t* lengths_before = nullptr;
+  /// The call chooses the scale of each new row, as AppendKv's row scales, and writes it to its place in k_scale,
+  /// v_scale: page scales with a number for each row.
+  bool chooses_k_scale = false, chooses_v_scale = false;
+};
+
 /// On a CUDA device every pointer is to memory the device can read, the offsets included.
 struct AttentionArguments {
   const void* q = nullptr;
@@ -184,6 +215,7 @@ struct AttentionArguments {
   std::int64_t alibi_batch_stride = 0;
   AttentionScale q_scale, k_scale, v_scale;  ///< fp8, 8-bit caches; k and v by the head of keys and values
   AttentionPages pages;                      ///< read when the problem has a page_size
+  AttentionAppend append;                    ///< read when the problem has append
   float scale = 0;                           ///< usually 1 / sqrt(head_dim_qk)
   float soft_cap = 0;                        ///< read when the problem has soft_cap; positive
   float dropout_probability = 0;             ///< in [0, 1); acts in steps of 1/65536

@@ -54,7 +54,7 @@ struct DispatcherOptions {
 /// One step of a plan, for people and logs: a kernel, and what it is there for.
 struct PlanStep {
   std::string kernel;  ///< the kernel's name
-  std::string role;    ///< its role in the recipe: "compute", "pack_b", "pack_w"
+  std::string role;    ///< its role in the recipe: "compute", "pack_b", "pack_w", "append"
   std::string what;    ///< what it does, in words
 };
 

@@ -9,6 +9,7 @@
 
 #include "tilesmith/attention.hpp"
 #include "tilesmith/error.hpp"
+#include "tilesmith/rotary.hpp"
 #include "tilesmith/types.hpp"
 
 namespace tilesmith {
@@ -34,22 +35,6 @@ struct MergeStates {
 
 /// Errors: invalid_argument, unsupported.
 [[nodiscard]] TILESMITH_API Status validate(const MergeStates& call);
-
-/// Which elements of a head are turned together, x and y into (x cos - y sin, y cos + x sin).
-enum class RotaryStyle : std::uint8_t {
-  half,        ///< i and i + dim / 2, as in GPT-NeoX and Llama
-  interleaved  ///< 2 i and 2 i + 1, as in GPT-J
-};
-
-/// A table of (positions, dim / 2) cosines and sines. The elements of a head from `dim` on stay as they are.
-struct Rotary {
-  std::int64_t dim = 0;  ///< even; 0: nothing is turned
-  RotaryStyle style = RotaryStyle::half;
-  const float* cos = nullptr;
-  const float* sin = nullptr;
-  std::int64_t row_stride = 0;  ///< of both tables, in elements
-  std::int64_t positions = 0;   ///< rows of both tables
-};
 
 /// New keys and values written into a cache, and queries and keys turned on the way. Arithmetic is fp32, rounded once.
 /// New token t of sequence b goes to row lengths[b] + t of the sequence, as AttentionPages places it, with lengths from
@@ -83,6 +68,9 @@ struct AppendKv {
   bool vectorized_pages = false;
   const std::int32_t* cu_seqlens = nullptr;  ///< group mode: batch + 1 offsets
   AttentionPages pages;                      ///< lengths: may be null with slots and positions
+  /// pages.lengths count the call's tokens too, so that token t of n goes to row lengths[b] - n + t. A sequence of
+  /// length 0 is padding then: its tokens go nowhere. On the CPU alone.
+  bool lengths_after = false;
   const std::int64_t* slots = nullptr;
   const std::int64_t* positions = nullptr;
   Rotary rotary;

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from typing import Any, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, Iterator, NamedTuple, Optional, Sequence, Union
 
 from tilesmith._errors import InvalidArgument, WrongType
-from tilesmith._library import CPU, CUDA, KvAppend, Strides, library, raise_last_error, sized
+from tilesmith._library import CPU, CUDA, Attention, KvAppend, Strides, library, raise_last_error, sized
 from tilesmith._serving_dims import CODES, dims_of, strides_of
 from tilesmith._page_views import rows_of_vectors, scale_by_pages
 from tilesmith._views import View, check_cache, check_devices, dense_strides, one_of, shown
@@ -138,12 +138,11 @@ def prepare_append(tensors: AppendTensors, layout: str, kv_layout: str, rotary_s
     call.device.kind, call.device.index = key.kind, key.index
     call.data_type, call.mode = CODES[key.data_type], int(group)
     call.traits = _VECTORIZED_PAGES if kv_layout == "vectorized" else 0
-    call.rotary_style = _STYLES[one_of("rotary_style", rotary_style, _STYLES)]
     call.heads_kv, call.head_dim_qk, call.head_dim_v = key.shape[dims.head], key.shape[-1], value.shape[-1]
     call.num_pages, call.page_size = k_cache.shape[0], k_cache.shape[cache_dims.row]
     tokens = key.shape[dims.row]
     if tensors.cu_seqlens is not None:
-        _check_integers("cu_seqlens", tensors.cu_seqlens, "int32", None)
+        check_integers("cu_seqlens", tensors.cu_seqlens, "int32", None)
         if tensors.cu_seqlens.shape[0] < 1:
             raise InvalidArgument("cu_seqlens has no offsets", "batch + 1")
         call.batch, call.seqlen = tensors.cu_seqlens.shape[0] - 1, tokens
@@ -180,7 +179,7 @@ def prepare_append(tensors: AppendTensors, layout: str, kv_layout: str, rotary_s
     call.k_cache_strides = strides_of("k_cache", k_cache, cache_dims)
     call.v_cache_strides = strides_of("v_cache", v_cache, cache_dims)
     _set_places(call, tensors, total)
-    _set_rotary(call, tensors)
+    set_rotary(call, tensors.rotary_cos, tensors.rotary_sin, rotary_style)
     _set_scales(call, tensors, k_cache.data_type, kv_layout)
     return AppendCall(call, tensors, key.data_type)
 
@@ -190,7 +189,7 @@ def _set_places(call: KvAppend, tensors: AppendTensors, total: int) -> None:
     for name, data_type, count in (("seqlens_k", "int32", call.batch), ("page_indices", "int32", None), ("page_indptr", "int32", None),
                                    ("slots", "int64", total), ("positions", "int64", total)):  # fmt: skip
         if (view := getattr(tensors, name)) is not None:
-            _check_integers(name, view, data_type, count)
+            check_integers(name, view, data_type, count)
     table, indices, indptr = tensors.block_table, tensors.page_indices, tensors.page_indptr
     if (indices is None) != (indptr is None) or (table is not None and indptr is not None):
         raise InvalidArgument("block_table, page_indices and page_indptr do not fit together",
@@ -200,7 +199,7 @@ def _set_places(call: KvAppend, tensors: AppendTensors, total: int) -> None:
     if tensors.slots is None and tensors.seqlens_k is None:
         raise InvalidArgument("neither seqlens_k nor slots is given", "one of them: where the new tokens go")
     if table is not None:
-        if table.data_type != "int32" or len(table.shape) != 2 or (table.shape[1] > 1 and table.strides[1] != 1):
+        if table.data_type != "int32" or len(table.shape) != 2 or (table.shape[1] > 1 and table.strides[1] != 1 and 0 not in table.shape):
             raise WrongType(f"block_table has the type {table.data_type}, the shape {table.shape} and the strides "
                             f"{table.strides}", "int32, (batch, pages), the last one contiguous")  # fmt: skip
         if table.shape[0] != call.batch:
@@ -208,8 +207,8 @@ def _set_places(call: KvAppend, tensors: AppendTensors, total: int) -> None:
         call.page_stride = table.strides[0] if call.batch > 1 else table.shape[1]
 
 
-def _set_rotary(call: KvAppend, tensors: AppendTensors) -> None:
-    cos, sin = tensors.rotary_cos, tensors.rotary_sin
+def set_rotary(call: Union[KvAppend, Attention], cos: Optional[View], sin: Optional[View], style: str) -> None:
+    call.rotary_style = _STYLES[one_of("rotary_style", style, _STYLES)]
     if cos is None and sin is None:
         return
     if cos is None or sin is None:
@@ -258,14 +257,18 @@ def _set_scale(call: KvAppend, name: str, view: View) -> None:
 
 def _set_row_scale(call: KvAppend, name: str, view: View, kv_layout: str) -> None:
     """A scale of each row of the cache, which the call writes."""
-    shape = (call.num_pages, call.page_size, call.heads_kv) if kv_layout == "nhd" else (call.num_pages, call.heads_kv, call.page_size)
-    if view.data_type != "fp32" or view.shape != shape:
-        raise WrongType(f"{name} has the type {view.data_type} and the shape {view.shape}", f"float32, {shape}")
+    check_row_scale(call, name, view, kv_layout)
     batch, head, row = scale_by_pages(name, view, kv_layout, call.num_pages, call.heads_kv, call.page_size)
     setattr(call, f"{name}_strides", Strides(batch, head, row))
 
 
-def _check_integers(name: str, view: View, data_type: str, count: Optional[int]) -> None:
+def check_row_scale(call: Union[KvAppend, Attention], name: str, view: View, kv_layout: str) -> None:
+    shape = (call.num_pages, call.page_size, call.heads_kv) if kv_layout == "nhd" else (call.num_pages, call.heads_kv, call.page_size)
+    if view.data_type != "fp32" or view.shape != shape:
+        raise WrongType(f"{name} has the type {view.data_type} and the shape {view.shape}", f"float32, {shape}")
+
+
+def check_integers(name: str, view: View, data_type: str, count: Optional[int]) -> None:
     if view.data_type != data_type or len(view.shape) != 1 or (view.shape[0] > 1 and view.strides[0] != 1):
         raise WrongType(f"{name} has the type {view.data_type}, the shape {view.shape} and the strides {view.strides}",
                         f"{data_type}, one contiguous dimension")  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Optional, TypeVar, Union, Unpack, overload
 
+from tilesmith._append_attention import append_attention, append_operator
 from tilesmith._cache_addresses import lengths_of_pages, rows_as_pages
 from tilesmith._candidates import listed_functions
 from tilesmith._errors import Error, InvalidArgument, WrongType
@@ -12,7 +13,7 @@ from tilesmith._refusals import refusal
 from tilesmith._tensor_library import Servers
 from tilesmith._tree_bias import tree_bias
 from tilesmith._views import shown
-from tilesmith.typing import CallOptions, Layout, Mask, PageLayout
+from tilesmith.typing import CallOptions, Layout, Mask, PageLayout, RotaryStyle
 
 _servers = Servers("attention", "attention")
 _SERVED_BY = _servers.by_type
@@ -28,7 +29,9 @@ def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: Literal[False] = False,
               diagonal: int = 0, tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
               page_indptr: Any = None, last_page_len: Any = None, cache_batch_idx: Any = None, kv_layout: PageLayout = "nhd",
-              num_splits: int = 0, batch_invariant: bool = False, tree_mask: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> Array: ...  # fmt: skip
+              num_splits: int = 0, batch_invariant: bool = False, tree_mask: Any = None, k_new: Any = None, v_new: Any = None, rotary_cos: Any = None,
+              rotary_sin: Any = None, rotary_style: RotaryStyle = "half", positions: Any = None, slots: Any = None,
+              k_row_scale: Any = None, v_row_scale: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> Array: ...  # fmt: skip
 @overload
 def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool = False, mask: Mask = "none",
               window: tuple[int, int] = (-1, -1), scale: Optional[float] = None, softcap: float = 0.0, bias: Any = None,
@@ -37,7 +40,9 @@ def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: Literal[True],
               diagonal: int = 0, tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
               page_indptr: Any = None, last_page_len: Any = None, cache_batch_idx: Any = None, kv_layout: PageLayout = "nhd",
-              num_splits: int = 0, batch_invariant: bool = False, tree_mask: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> tuple[Array, Array]: ...  # fmt: skip
+              num_splits: int = 0, batch_invariant: bool = False, tree_mask: Any = None, k_new: Any = None, v_new: Any = None, rotary_cos: Any = None,
+              rotary_sin: Any = None, rotary_style: RotaryStyle = "half", positions: Any = None, slots: Any = None,
+              k_row_scale: Any = None, v_row_scale: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> tuple[Array, Array]: ...  # fmt: skip
 @overload
 def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool = False, mask: Mask = "none",
               window: tuple[int, int] = (-1, -1), scale: Optional[float] = None, softcap: float = 0.0, bias: Any = None,
@@ -46,7 +51,9 @@ def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: bool, diagonal: int = 0,
               tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
               page_indptr: Any = None, last_page_len: Any = None, cache_batch_idx: Any = None, kv_layout: PageLayout = "nhd",
-              num_splits: int = 0, batch_invariant: bool = False, tree_mask: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> Union[Array, tuple[Array, Array]]: ...  # fmt: skip
+              num_splits: int = 0, batch_invariant: bool = False, tree_mask: Any = None, k_new: Any = None, v_new: Any = None, rotary_cos: Any = None,
+              rotary_sin: Any = None, rotary_style: RotaryStyle = "half", positions: Any = None, slots: Any = None,
+              k_row_scale: Any = None, v_row_scale: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> Union[Array, tuple[Array, Array]]: ...  # fmt: skip
 def attention(
     q: Any,
     k: Any,
@@ -83,6 +90,15 @@ def attention(
     num_splits: int = 0,
     batch_invariant: bool = False,
     tree_mask: Any = None,
+    k_new: Any = None,
+    v_new: Any = None,
+    rotary_cos: Any = None,
+    rotary_sin: Any = None,
+    rotary_style: RotaryStyle = "half",
+    positions: Any = None,
+    slots: Any = None,
+    k_row_scale: Any = None,
+    v_row_scale: Any = None,
     out: Any = None,
     **options: Unpack[CallOptions],
 ) -> Any:
@@ -148,6 +164,17 @@ def attention(
         (batch, seqlen_q, words) or (total_q, words), bit t % 32 of word t // 32 for key seqlen_k - seqlen_q + t. Keys before
         them are visible; mask and window hide keys beside it. It becomes a bias of the longest seqlen_k, so alibi is
         refused beside it.
+    k_new, v_new: of keys in a cache (torch, NumPy): a key and a value for each of q's tokens, which the call writes into k and v
+        before it reads them, as append_kv does; (batch, heads_kv, seqlen_q, dim) in the layout's order, with cu_seqlens_q
+        (heads_kv, total, dim), of q's type. With n tokens of sequence b, token t becomes its key seqlens_k[b] - n + t: seqlens_k
+        counts them. A sequence of no keys is padding: its tokens go nowhere. Not of q in float8, nor of latent keys.
+    rotary_cos, rotary_sin, rotary_style: with k_new, as append_kv's: new keys and the queries turn, q itself stays as it is.
+    positions: int64, of each token; None: the number of its key.
+    slots: int64, of each token: it goes to row slots % page_size of page slots // page_size instead, nowhere where that is
+        negative. Tokens count b * seqlen_q + t, or with cu_seqlens_q cu_seqlens_q[b] + t.
+    k_row_scale, v_row_scale: with k_new and a cache of 8 bits, in place of k_scale and v_scale: float32, a number for each row of the
+        cache, (pages, page_size, heads_kv) for "nhd" and else (pages, heads_kv, page_size). The call chooses those of the new rows
+        and writes them, as append_kv's.
     tf32: float32 tensors are rounded to 10 bits of mantissa in the products, where the device has such instructions; else
         the products are float32.
     return_lse: True returns (output, lse): lse is float32, (batch, heads_q, seqlen_q) or with variable lengths
@@ -182,9 +209,17 @@ def attention(
         if tree_mask is not None:
             bias = tree_bias(q, k, tree_mask, layout, kv_layout, bias, alibi, seqlens_k, block_table, page_indptr, cu_seqlens_q, cu_seqlens_k,
                              max_seqlen_q, max_seqlen_k)  # fmt: skip
-        return serve(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
-                     dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, block_table,
-                     seqlens_k, page_indices, page_indptr, num_splits, batch_invariant, False, kv_layout, out)  # fmt: skip
+        if k_new is v_new is rotary_cos is rotary_sin is positions is slots is k_row_scale is v_row_scale is None:
+            return serve(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
+                         dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, block_table,
+                         seqlens_k, page_indices, page_indptr, num_splits, batch_invariant, False, kv_layout, out)  # fmt: skip
+        if k_new is None and v_new is None:
+            raise InvalidArgument("k_new is None, and other arguments of new keys are given", "k_new and v_new, the keys and values of q's tokens")
+        serve = append_attention if not options else under("attention", options, append_operator, append_attention)
+        return serve((q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
+                      dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, block_table,
+                      seqlens_k, page_indices, page_indptr, num_splits, batch_invariant, False, kv_layout, out),
+                     (k_new, v_new, rotary_cos, rotary_sin, positions, slots, k_row_scale, v_row_scale), rotary_style)  # fmt: skip
     except Error:
         raise
     except Exception as error:

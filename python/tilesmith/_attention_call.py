@@ -331,7 +331,7 @@ def _set_pages(call: Attention, tensors: Tensors, options: Options) -> bool:
         view = getattr(tensors, name)
         if view is None:
             continue
-        if view.data_type != "int32" or len(view.shape) != rank or (view.strides[-1] != 1 and view.shape[-1] > 1):
+        if view.data_type != "int32" or len(view.shape) != rank or (view.strides[-1] != 1 and view.shape[-1] > 1 and 0 not in view.shape):
             raise WrongType(f"{name} has the type {view.data_type}, the shape {view.shape} and the strides {view.strides}",
                             f"int32, {rank} dimension{'s' * (rank > 1)}, the last one contiguous")  # fmt: skip
     return True

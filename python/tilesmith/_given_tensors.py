@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import random
 from typing import Any, Callable, Optional, Sequence
 
 from tilesmith._errors import WrongType
@@ -52,6 +53,20 @@ class TensorLibrary:
             dtype = self._module.DTYPES[data_type]
             return like.new_empty(*shape) if dtype is like.dtype else like.new_empty(*shape, dtype=dtype)
         return self._module.np.empty(shape, self._module.dtype_of(data_type, like.dtype))
+
+    def longest(self, given: Optional[int], offsets: Any) -> Optional[int]:
+        """Of the sequences that offsets divide packed rows into, where it is not given. Waits for a GPU."""
+        most: Optional[int] = self._module.longest(given, offsets)
+        return most
+
+    def threads(self) -> int:
+        """That the library wants of a call on the CPU; 0: it has no wish."""
+        wanted: int = self._module.torch_threads() if self.kind == "torch" else 0
+        return wanted
+
+    def draw_seed(self) -> int:
+        """From torch's default generator, or Python's."""
+        return int(self._module.draw_seed()) if self.kind == "torch" else random.getrandbits(64)
 
     def stream(self, index: int) -> int:
         """The current one of that device; 0 for -1, the CPU."""

@@ -61,6 +61,10 @@ class Attention(ctypes.Structure):
         ("page_size", c_int64), ("num_pages", c_int64), ("page_stride", c_int64), ("seqlens_k", c_void_p),
         ("page_numbers", c_void_p), ("page_offsets", c_void_p), ("splits", c_int64),
         ("cache", c_int64),
+        ("k_new", c_void_p), ("v_new", c_void_p), ("q_out", c_void_p), ("k_new_strides", Strides), ("v_new_strides", Strides),
+        ("q_out_strides", Strides), ("slots", c_void_p), ("positions", c_void_p), ("seqlens_before", c_void_p),
+        ("rotary_cos", c_void_p), ("rotary_sin", c_void_p), ("rotary_dim", c_int64), ("rotary_positions", c_int64),
+        ("rotary_row_stride", c_int64), ("rotary_style", c_int32), ("chosen_scales", c_uint32),
     ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable, Optional, Union
 from tilesmith._conditions import Conditions, OptionValues, conditions
 from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._library import CPU, ContextOptions, check, library, sized
-from tilesmith._tensor_library import Servers
+from tilesmith._tensor_library import OperatorOf
 from tilesmith._views import one_of, shown, whole
 from tilesmith.typing import Build, CallOptions, Determinism
 
@@ -85,7 +85,7 @@ def check_names(function: str, given: Iterable[str]) -> None:
             raise WrongType(f"{function} has no argument {shown(name)}", f"those that help(tilesmith.{function}) tells")
 
 
-def under(function: str, given: CallOptions, servers: Servers, serve: Callable[..., Any]) -> Callable[..., Any]:
+def under(function: str, given: CallOptions, servers: OperatorOf, serve: Callable[..., Any]) -> Callable[..., Any]:
     """`serve`, of `servers`, for one call of the package's function, under the options that the call was given."""
     check_names(function, given)
     held = options(**given)

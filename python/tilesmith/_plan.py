@@ -13,7 +13,7 @@ class Step:
     """One step of a plan: a kernel, and what it is there for."""
 
     kernel: str  #: the kernel's name
-    role: str  #: its role in the recipe: "compute", "pack_b"
+    role: str  #: its role in the recipe: "compute", "pack_b", "append"
     what: str  #: what it does, in words
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Optional, Sequence, TypeVar
+from typing import Any, Optional, Sequence, TypeVar
 
 from tilesmith._append_call import AppendCall, AppendTensors, prepare_append
 from tilesmith._candidates import refuse_listing
@@ -13,7 +13,7 @@ from tilesmith._merge_call import MergeCall, merge_names, prepare_merge
 from tilesmith._refusals import refusal
 from tilesmith._tensor_library import Traced
 from tilesmith._views import shown
-from tilesmith.typing import Layout, PageLayout
+from tilesmith.typing import Layout, PageLayout, RotaryStyle
 
 Array = TypeVar("Array")  #: torch.Tensor or numpy.ndarray
 
@@ -92,7 +92,7 @@ def append_kv(
     q: Optional[Array] = None,
     rotary_cos: Optional[Array] = None,
     rotary_sin: Optional[Array] = None,
-    rotary_style: Literal["half", "interleaved"] = "half",
+    rotary_style: RotaryStyle = "half",
     positions: Optional[Array] = None,
     out_q: Optional[Array] = None,
     k_scale: Optional[Array] = None,

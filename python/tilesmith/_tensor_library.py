@@ -5,11 +5,16 @@ from __future__ import annotations
 import importlib
 import sys
 from importlib.abc import MetaPathFinder
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Protocol
 
 from tilesmith._errors import WrongType
 
 Serve = Callable[..., Any]
+
+
+class OperatorOf(Protocol):
+    def operator(self, serve: Serve) -> Optional[Serve]:
+        """Who serves by torch's operator, where the call that `serve` would serve has to pass there; else None."""
 
 
 class Servers:

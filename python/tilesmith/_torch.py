@@ -95,6 +95,11 @@ def longest(given: Optional[int], offsets: Optional[Tensor]) -> Optional[int]:
     return int((offsets[1:] - offsets[:-1]).max())
 
 
+def draw_seed() -> Tensor:
+    """From torch's default generator, so that torch.manual_seed decides it."""
+    return torch.randint((1 << 63) - 1, (), device="cpu")
+
+
 def signed_seed(seed: int) -> int:
     """A seed as an operator's integer."""
     return seed - (1 << 64) if seed >> 63 else seed

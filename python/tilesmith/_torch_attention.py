@@ -24,6 +24,7 @@ from tilesmith._torch import (
     define_gradient,
     described,
     differentiated,
+    draw_seed,
     grad_enabled,
     is_compiling,
     longest,
@@ -95,7 +96,7 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
     if forward_ad._current_level >= 0:
         check_no_tangents("attention", (q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, out))
     if dropout_p:
-        call.seed(int(_draw_seed()) if seed is None else check_seed(seed))
+        call.seed(int(draw_seed()) if seed is None else check_seed(seed))
     # The sizes as arguments of their own: torch takes a microsecond longer to read a tuple of them.
     if out is not None:
         result = out
@@ -158,11 +159,6 @@ def _check_tensors(tensors: tuple[Any, ...]) -> bool:
     return differentiable
 
 
-def _draw_seed() -> Tensor:
-    """From torch's default generator, so that torch.manual_seed decides it."""
-    return torch.randint((1 << 63) - 1, (), device="cpu")
-
-
 # ------------------------------------------------------------------------------------------------------ the operator
 
 _ARGUMENTS = (
@@ -186,7 +182,7 @@ def attention_op(*given: Any, options: tuple[Any, ...] = ()) -> Any:
     if forward_ad._current_level >= 0:
         check_no_tangents("attention", x.tensors)
     # Drawn here, where torch sees it: backward reads it, and torch.compile and checkpoints repeat or keep it.
-    drawn = _draw_seed() if x.dropout_p and x.seed is None else None
+    drawn = draw_seed() if x.dropout_p and x.seed is None else None
     seed = None if x.seed is None else signed_seed(check_seed(x.seed))  # the operator's integers are signed
     window = as_window(x.window)
     if len(window) != 2:

@@ -9,6 +9,7 @@ Layout = Literal["bhsd", "bshd"]
 KvLayout = Literal["nhd", "hnd"]  #: of a cache: (pages, page size, heads, dim) or (pages, heads, page size, dim)
 PageLayout = Literal["nhd", "hnd", "vectorized"]  #: of one that attention reads; the last is (pages, heads, dim / x, page size, x) of keys
 Mask = Literal["none", "top_left", "bottom_right"]
+RotaryStyle = Literal["half", "interleaved"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"]
 Gate = Literal["glu", "reglu", "geglu", "geglu_tanh", "swiglu"]
 Build = Literal["allowed", "never"]

@@ -19,7 +19,7 @@ static_assert(offsetof(tilesmith_plan_info, source) == 104);  // and its second
 
 static_assert(sizeof(tilesmith_scale) == 32 && offsetof(tilesmith_scale, block) == 24);
 
-static_assert(sizeof(tilesmith_attention) == 600);
+static_assert(sizeof(tilesmith_attention) == 768);
 static_assert(offsetof(tilesmith_attention, data_type) == 16);
 static_assert(offsetof(tilesmith_attention, batch) == 40);
 static_assert(offsetof(tilesmith_attention, q_strides) == 128);
@@ -33,7 +33,9 @@ static_assert(offsetof(tilesmith_attention, diagonal) == 520);   // its second
 static_assert(offsetof(tilesmith_attention, options) == 528);    // its third
 static_assert(offsetof(tilesmith_attention, page_size) == 536);  // its fourth
 static_assert(offsetof(tilesmith_attention, splits) == 584);     // its fifth
-static_assert(offsetof(tilesmith_attention, cache) == 592);      // and its sixth
+static_assert(offsetof(tilesmith_attention, cache) == 592);      // its sixth
+static_assert(offsetof(tilesmith_attention, k_new) == 600);      // and its seventh
+static_assert(offsetof(tilesmith_attention, slots) == 696);
 
 static_assert(sizeof(tilesmith_attention_gradients) == 288);
 static_assert(offsetof(tilesmith_attention_gradients, traits) == 16);

@@ -37,6 +37,13 @@ template <class Problem>
   return true;
 }
 
+/// The problem whose measurements hold for it: appending comes before any kernel that attends.
+template <class Problem>
+[[nodiscard]] constexpr Problem measured_as(Problem problem) {
+  if constexpr (requires { problem.append; }) problem.append = false;
+  return problem;
+}
+
 /// A plan of the problem by the best recipe that can be had under the options. What `measured` has for the problem goes
 /// first. Errors: those of the best recipe.
 template <class Op>
@@ -53,7 +60,7 @@ template <class Op>
       TS_ASSIGN(Ranking ranking, backend_.rank(problem_));
       // Problems that callers do not have (packing B) are not tuned.
       if constexpr (OperationProblem<typename Op::Problem>)
-        if (may_be_measured(problem_)) measured_.apply(problem_, ranking);
+        if (may_be_measured(problem_)) measured_.apply(measured_as(problem_), ranking);
       return ranking;
     }
     [[nodiscard]] std::vector<Candidate> fallbacks() const override { return backend_.fallbacks(problem_); }

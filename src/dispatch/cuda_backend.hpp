@@ -53,7 +53,7 @@ class CudaBackend final : public Backend {
       : Backend({DeviceKind::cuda, device_index}),
         spec_(std::move(spec)),
         registry_(spec_),
-        attention_(device_index, spec_, registry_),
+        attention_(device_index, spec_, registry_, append_kv_),
         attention_backward_(device_index, spec_, registry_),
         gemm_(device_index, spec_, registry_),
         conv_(device_index, spec_, registry_, gemm_),

@@ -159,7 +159,7 @@ struct Dispatcher::Impl {
     TS_ASSIGN(Plans* const plans, under(options));
     TS_ASSIGN(BackendOf<Op>* const kernels, plans->backend->find<Op>());
     TS_ASSIGN(Ranking ranking, kernels->rank(problem));
-    plans->measured.apply(problem, ranking);
+    plans->measured.apply(measured_as(problem), ranking);
     TS_TRY(order_for(options.determinism, ranking.candidates));
     TS_ASSIGN(const std::vector<Refusal> refusals, kernels->refusals(problem));
     ChoiceInfo info{.policy = std::string(ranking.policy)};

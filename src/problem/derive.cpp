@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "problem/attention/append.hpp"
 #include "problem/attention/problem.hpp"
 #include "vocabulary/data_type.hpp"
 
@@ -21,7 +22,7 @@ AttentionProblem derived(const AttentionProblem& problem, const AttentionArgumen
   const int in = bits_of(input_type(problem.data_type)), written = bits_of(output_type(problem.data_type));
   const int cached = static_cast<int>(8 * cache_bytes(problem));
   const auto any_off = [](const AttentionStrides& s, int bits) { return is_off(s.batch | s.head | s.row, bits); };
-  out.unaligned |= any_off(arguments.q_strides, in) || any_off(arguments.k_strides, cached) ||
+  out.unaligned |= any_off(attended(problem, arguments).q_strides, in) || any_off(arguments.k_strides, cached) ||
                    (!problem.latent && any_off(arguments.v_strides, cached)) || any_off(arguments.o_strides, written);
   // The stride of a dimension's only member is not read.
   const BiasStrides& b = arguments.bias_strides;

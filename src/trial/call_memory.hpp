@@ -18,6 +18,7 @@ struct NamedInput {
   std::string name;
   const void* data = nullptr;
   std::size_t bytes = 0;
+  const void* after = nullptr;  ///< what calls leave there, where that is not what they find
 };
 
 /// Where the tensors of a call lie: all of them on the host or all on one device.

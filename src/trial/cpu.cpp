@@ -25,7 +25,8 @@ Status CpuTrialDevice::keep_inputs() {
 
 Result<std::optional<ChangedInput>> CpuTrialDevice::changed_input() {
   for (std::size_t i = 0; i < kept_.size(); ++i)
-    if (const auto byte = first_difference(inputs_[i].data, kept_[i].data(), kept_[i].size()))
+    if (const auto byte = first_difference(
+            inputs_[i].data, inputs_[i].after != nullptr ? inputs_[i].after : kept_[i].data(), kept_[i].size()))
       return ChangedInput{inputs_[i].name, *byte};
   return std::nullopt;
 }

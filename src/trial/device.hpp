@@ -52,7 +52,8 @@ class TrialDevice {
   [[nodiscard]] virtual Status run(std::span<const OutputMemory> outputs, std::size_t workspace, BindCall bind) = 0;
   /// Keeps the inputs as they are now, where the device works on the host's own, for `changed_input`.
   [[nodiscard]] virtual Status keep_inputs() = 0;
-  /// Compares every input bit for bit with what it was when `keep_inputs` was called; says which one a call changed.
+  /// Compares every input bit for bit with what it was when `keep_inputs` was called, or with what it was said to
+  /// become; says which one a call changed otherwise.
   [[nodiscard]] virtual Result<std::optional<ChangedInput>> changed_input() = 0;
   [[nodiscard]] virtual Result<Timing> time(std::span<const OutputSpec> outputs, BindCall bind,
                                             const MeasureOptions& options) = 0;

@@ -73,8 +73,8 @@ class GpuTrialDevice final : public TrialDevice {
       if (there.size() < input.bytes) there.resize(input.bytes);
       TS_TRY(copy_to_host(device_, there.data(), inputs_.at(input.name).data(), input.bytes, stream_.handle()));
       TS_TRY(stream_.synchronize());
-      if (const auto byte = first_difference(there.data(), input.data, input.bytes))
-        return ChangedInput{input.name, *byte};
+      const void* const wanted = input.after != nullptr ? input.after : input.data;
+      if (const auto byte = first_difference(there.data(), wanted, input.bytes)) return ChangedInput{input.name, *byte};
     }
     return std::nullopt;
   }

@@ -14,6 +14,7 @@
 
 #include "base/json.hpp"
 #include "choose/determinism.hpp"
+#include "dispatch/choice.hpp"
 #include "measure/isolate.hpp"
 #include "problem/attention/problem.hpp"
 #include "problem/gemm/problem.hpp"
@@ -177,7 +178,7 @@ class Tuner {
 
   void add_contest(const Problem& listed, std::vector<Contest<Op>>& contests) {
     if (const Status valid = validate(listed); !valid) return skip(listed, valid.error());
-    Contest<Op> contest{.problem = BenchOperation<Op>::measured(listed), .candidates = {}, .failures = {}};
+    Contest<Op> contest{.problem = measured_as(BenchOperation<Op>::measured(listed)), .candidates = {}, .failures = {}};
     const std::string identity = identity_of(contest.problem);
     if (!options_.again && known_.contains(identity)) {
       ++summary_.known;

@@ -80,6 +80,7 @@ TEST(CallFields, AnAttentionCallSaysEveryFieldOfItsProblem) {
               {"latent", [](Call& c) { c.traits = TILESMITH_LATENT; }},
               {"vectorized_pages",
                [](Call& c) { c.page_size = 16, c.traits = TILESMITH_VECTORIZED_PAGES, c.seqlens_k = c.cu_seqlens_q; }},
+              {"append", [](Call& c) { c.page_size = 16, c.traits = TILESMITH_APPEND; }},
               {"unaligned", [](Call& c) { c.k_strides.row = 3; }},
               {"unaligned_bias", [](Call& c) { c.bias_kind = TILESMITH_BIAS_ELEMENTWISE, c.bias_strides.row = 3; }}});
 }

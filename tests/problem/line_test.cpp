@@ -47,6 +47,15 @@ RandomCall<AttentionFwd> random_attention(Random& random) {
   if (maybe()) call.numbers.soft_cap = 30.5F;
   if (maybe()) call.numbers.dropout_probability = 0.1F;
   if (maybe()) call.numbers.seed = random();
+  if (maybe()) {
+    call.numbers.rotary_dim = 6;
+    call.numbers.rotary_style = one_of(random, {RotaryStyle::half, RotaryStyle::interleaved});
+    call.numbers.choose_scales = true;
+  }
+  if (input_type(p.data_type) != DataType::fp8 && maybe()) {
+    p.page_size = 16;
+    p.append = true;
+  }
   p.soft_cap = call.numbers.soft_cap != 0;
   p.dropout = call.numbers.dropout_probability != 0;
   return call;

@@ -305,6 +305,71 @@ def test_merge_states(dtype):
     torch.testing.assert_close(first.cpu(), tilesmith.merge_states(outputs[1:3], lses[1:3])[0], rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("cache", [None, torch.float8_e4m3fn, torch.int8])
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_one_call_appends_and_attends(dtype, cache, ragged, mapped):
+    """The same bits in the caches and the output as of append_kv and attention; padding writes nothing."""
+    torch.manual_seed(4)
+    counts, before = ([3, 0, 1, 2], [5, 60, 100, 0]) if ragged else ([2, 2, 2, 2], [5, 60, 100, 0])
+    offsets = torch.tensor([0, *torch.tensor(counts).cumsum(0)], device="cuda", dtype=torch.int32)
+    total, after = sum(counts), torch.tensor([a + n for a, n in zip(before, counts)], device="cuda", dtype=torch.int32)
+    table = torch.randperm(64).to(device="cuda", dtype=torch.int32).reshape(4, 16)
+    cos, sin = torch.rand(256, 32, device="cuda"), torch.rand(256, 32, device="cuda")
+    shape = (lambda heads: (total, heads, 64)) if ragged else (lambda heads: (4, 2, heads, 64))
+    q, k, v = (torch.randn(shape(heads), device="cuda").to(dtype) for heads in (8, 2, 2))
+    pools = [torch.randn(64, 8, 2, 64, device="cuda").clamp(-2, 2).mul(20 if cache else 1).to(cache or dtype) for _ in range(4)]
+    pools[2:] = [x.clone() for x in pools[:2]]
+    scale = {} if cache is None else {"k_scale": torch.rand(2, device="cuda") / 20, "v_scale": torch.rand(2, device="cuda") / 20}
+    rotary = {"rotary_cos": cos, "rotary_sin": sin}
+    if mapped:
+        rows = [(b, t) for b, n in enumerate(counts) for t in range(n)]
+        places = [before[b] + t for b, t in rows]
+        slots = [int(table[b, place // 8]) * 8 + place % 8 for (b, _), place in zip(rows, places)]
+        rotary.update(positions=torch.tensor(places, device="cuda") + 1, slots=torch.tensor(slots, device="cuda"))
+    where = {"layout": "bshd", "block_table": table, **scale}
+    packed = {"cu_seqlens_q": offsets, "max_seqlen_q": max(counts)} if ragged else {}
+    one = tilesmith.attention(q, *pools[:2], k_new=k, v_new=v, seqlens_k=after, causal=True, return_lse=True, **where, **rotary, **packed)
+    assert [each.role for each in tilesmith.last_plan().steps][0] == "append"
+    turned = tilesmith.append_kv(k, v, *pools[2:], q=q, seqlens_k=torch.tensor(before, device="cuda", dtype=torch.int32),
+                                 cu_seqlens=offsets if ragged else None, **where, **rotary)  # fmt: skip
+    two = tilesmith.attention(turned, *pools[2:], seqlens_k=after, causal=True, return_lse=True, **where, **packed)
+    assert torch.equal(one[0], two[0]) and torch.equal(one[1], two[1])
+    for left, right in zip(pools[:2], pools[2:]):
+        assert torch.equal(left.view(torch.uint8), right.view(torch.uint8))
+    # A sequence of no keys is padding.
+    after[3], kept = 0, [x.clone() for x in pools[:2]]
+    if mapped:
+        rotary["slots"][-counts[3] :], rotary["positions"][-counts[3] :] = -1, -1
+    o, lse = tilesmith.attention(q, *pools[:2], k_new=k, v_new=v, seqlens_k=after, causal=True, return_lse=True, **where, **rotary, **packed)
+    last = slice(total - counts[3], total)
+    assert not (o[last] if ragged else o[3]).any() and torch.isneginf(lse[:, last] if ragged else lse[3]).all()
+    for left, right in zip(pools[:2], kept):
+        assert torch.equal(left.view(torch.uint8), right.view(torch.uint8))
+
+
+def test_one_call_that_appends_is_captured():
+    """One graph serves the lengths that its tensors have when it is replayed."""
+    q, k = make(2, 4, 1, 64), make(2, 2, 1, 64)
+    caches = [make(2, 64, 2, 64) for _ in range(2)]
+    lengths = torch.tensor([6, 41], device="cuda", dtype=torch.int32)
+    cos, sin = torch.rand(64, 32, device="cuda"), torch.rand(64, 32, device="cuda")
+
+    def step():
+        return tilesmith.attention(q, *caches, k_new=k, v_new=k, seqlens_k=lengths, causal=True, rotary_cos=cos, rotary_sin=sin)
+
+    step()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = step()
+    for _ in range(3):
+        graph.replay()
+        got = out.clone()
+        assert torch.equal(got, step())
+        lengths += 1
+
+
 def test_a_step_of_decode_is_captured():
     """Append, then attend: one graph serves the lengths that its tensors have when it is replayed."""
     q, k = make(2, 4, 1, 64), make(2, 2, 1, 64)

@@ -55,6 +55,10 @@ FUNCTIONS = {
     "attention with pages": (
         tilesmith.attention, {**PAGED, "block_table": table((0, 2), (1, 0))},
         {"causal": True, "return_lse": True, "window": (2, 0), "max_seqlen_k": 8, "layout": "bhsd", "sink": ones(4), "out": ones(2, 4, 1, 16)}),
+    "attention that appends": (
+        tilesmith.attention, {**PAGED, "k_new": ones(2, 2, 1, 16), "v_new": ones(2, 2, 1, 16), "block_table": table((0, 2), (1, 0))},
+        {"causal": True, "return_lse": True, "rotary_cos": ones(9, 4), "rotary_sin": ones(9, 4), "rotary_style": "interleaved",
+         "positions": np.array([4, 2]), "slots": np.array([8, 6]), "kv_layout": "nhd", "out": ones(2, 4, 1, 16)}),
     "attention with a list of pages": (
         tilesmith.attention, {**PAGED, "page_indices": table(0, 2, 1), "page_indptr": table(0, 2, 3)},
         {"max_seqlen_k": 5, "cu_seqlens_q": table(0, 1, 2), "return_lse": True, "softcap": 2.0, "kv_layout": "nhd", "num_splits": 2,

@@ -31,7 +31,7 @@ static_assert(TILESMITH_BIAS_ALIBI == static_cast<int>(BiasKind::alibi));
 
 constexpr std::uint32_t kTraits = TILESMITH_SOFT_CAP | TILESMITH_SINK | TILESMITH_DROPOUT | TILESMITH_LSE |
                                   TILESMITH_BLOCK_SCALE | TILESMITH_PAGE_SCALE | TILESMITH_LATENT |
-                                  TILESMITH_BATCH_INVARIANT | TILESMITH_VECTORIZED_PAGES;
+                                  TILESMITH_BATCH_INVARIANT | TILESMITH_VECTORIZED_PAGES | TILESMITH_APPEND;
 
 Status check_data_type(std::int32_t value) {
   for (const std::int32_t known : {TILESMITH_FP32, TILESMITH_FP16, TILESMITH_BF16, TILESMITH_FP8, TILESMITH_BF8,
@@ -68,6 +68,38 @@ Status check_total(const char* name, const std::int32_t* offsets, std::int64_t b
   return {};
 }
 
+Status check_append(const tilesmith_attention& call) {
+  if ((call.traits & TILESMITH_APPEND) == 0) {
+    const bool used = call.k_new != nullptr || call.v_new != nullptr || call.q_out != nullptr ||
+                      call.slots != nullptr || call.positions != nullptr || call.seqlens_before != nullptr ||
+                      call.rotary_cos != nullptr || call.rotary_sin != nullptr || call.rotary_dim != 0 ||
+                      call.chosen_scales != 0;
+    return check_unused("a field of new keys (k_new to chosen_scales)", used, "set TILESMITH_APPEND");
+  }
+  TS_TRY(check_enum("rotary_style", call.rotary_style, TILESMITH_ROTARY_INTERLEAVED, "tilesmith_rotary_style"));
+  constexpr std::uint32_t kKnown = TILESMITH_CHOOSE_K_SCALE | TILESMITH_CHOOSE_V_SCALE;
+  if ((call.chosen_scales & ~kKnown) != 0)
+    return fail(ErrorCode::invalid_argument, fmt::format("chosen_scales is {:#x}", call.chosen_scales),
+                "TILESMITH_CHOOSE_K_SCALE, TILESMITH_CHOOSE_V_SCALE, or 0");
+  return {};
+}
+
+AttentionAppend append_of(const tilesmith_attention& call) {
+  return {.k = call.k_new,
+          .v = call.v_new,
+          .k_strides = strides_of(call.k_new_strides),
+          .v_strides = strides_of(call.v_new_strides),
+          .rotary = {call.rotary_dim, static_cast<RotaryStyle>(call.rotary_style), call.rotary_cos, call.rotary_sin,
+                     call.rotary_row_stride, call.rotary_positions},
+          .q_out = call.q_out,
+          .q_out_strides = strides_of(call.q_out_strides),
+          .slots = call.slots,
+          .positions = call.positions,
+          .lengths_before = call.seqlens_before,
+          .chooses_k_scale = (call.chosen_scales & TILESMITH_CHOOSE_K_SCALE) != 0,
+          .chooses_v_scale = (call.chosen_scales & TILESMITH_CHOOSE_V_SCALE) != 0};
+}
+
 AttentionScale scale_of(const tilesmith_scale& s) {
   return {s.data, s.batch, s.head, s.block};
 }
@@ -78,7 +110,8 @@ Result<const tilesmith_attention*> whole_call(const tilesmith_attention* call, t
   return read_struct("tilesmith_attention", call,
                      {offsetof(tilesmith_attention, q_scale), offsetof(tilesmith_attention, diagonal),
                       offsetof(tilesmith_attention, options), offsetof(tilesmith_attention, page_size),
-                      offsetof(tilesmith_attention, splits), offsetof(tilesmith_attention, cache)},
+                      offsetof(tilesmith_attention, splits), offsetof(tilesmith_attention, cache),
+                      offsetof(tilesmith_attention, k_new)},
                      room);
 }
 
@@ -140,6 +173,7 @@ Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device devi
   TS_TRY(check_unused("page_offsets", !paged && call.page_offsets != nullptr, "set page_size"));
   TS_TRY(check_enum("cache", call.cache, TILESMITH_KV_INT8, "tilesmith_kv_elements"));
   TS_TRY(check_scales(call));
+  TS_TRY(check_append(call));
   TS_TRY(check_unused("v_scale", has(TILESMITH_LATENT) && call.v_scale.data != nullptr, "k_scale holds for both"));
 
   AttentionProblem problem{.data_type = static_cast<DataType>(call.data_type),
@@ -166,15 +200,18 @@ Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device devi
                            .latent = has(TILESMITH_LATENT),
                            .page_size = call.page_size,
                            .vectorized_pages = has(TILESMITH_VECTORIZED_PAGES),
+                           .append = has(TILESMITH_APPEND),
                            .splits = call.splits,
                            .batch_invariant = has(TILESMITH_BATCH_INVARIANT)};
   if (is_gpu(device.kind)) {  // the CPU does not ask: one plan serves either way
     const int in = bits_of(problem.data_type), out = bits_of(output_type(problem.data_type));
     const int cached = problem.cache == KvElements::as_queries ? in : 8;
     problem.negative_scale = call.scale < 0;
+    const bool turned = problem.append && call.rotary_dim > 0;  // they are read where they go
     problem.unaligned =
-        tensor_is_unaligned(call.q, call.q_strides, in) || tensor_is_unaligned(call.k, call.k_strides, cached) ||
-        tensor_is_unaligned(call.v, call.v_strides, cached) || tensor_is_unaligned(call.o, call.o_strides, out);
+        tensor_is_unaligned(turned ? call.q_out : call.q, turned ? call.q_out_strides : call.q_strides, in) ||
+        tensor_is_unaligned(call.k, call.k_strides, cached) || tensor_is_unaligned(call.v, call.v_strides, cached) ||
+        tensor_is_unaligned(call.o, call.o_strides, out);
     const tilesmith_bias_strides& b = call.bias_strides;
     problem.unaligned_bias =
         elementwise && (tensor_is_unaligned(call.bias, {b.batch, b.head, b.row}, bits_of(DataType::fp32)) ||
@@ -217,6 +254,7 @@ Result<AttentionArguments> arguments_of(const tilesmith_attention& call, Device 
   out.dropout_probability = call.dropout_probability;
   out.seed = call.seed;
   out.offset = call.offset;
+  if ((call.traits & TILESMITH_APPEND) != 0) out.append = append_of(call);
   return out;
 }
 

@@ -27,6 +27,9 @@ Result<const tilesmith_attention*> forward_call(const tilesmith_attention_gradie
                 fmt::format("cache is {}, traits is {:#x}: keys of 8 bits and latent keys have no gradient",
                             forward->cache, forward->traits),
                 "keys and values of q's type, in tensors of their own");
+  if ((forward->traits & TILESMITH_APPEND) != 0)
+    return fail(ErrorCode::invalid_argument, "the forward's call appends new keys, which has no gradient",
+                "attention on plain tensors");
   if ((forward->traits & TILESMITH_BATCH_INVARIANT) != 0)
     return fail(ErrorCode::unsupported, "forward is batch-invariant, which no gradient is",
                 "forward's call without TILESMITH_BATCH_INVARIANT");

@@ -49,6 +49,7 @@ std::string_view obstacle_to_sizes(const KernelConfig& config, const AttentionPr
 std::string_view obstacle(const CkFacts& facts, const AttentionProblem& p) {
   if (p.cache != KvElements::as_queries) return "Composable Kernel reads keys and values of the queries' type";
   if (p.latent) return "Composable Kernel has no instances for latent caches";
+  if (p.append) return "Composable Kernel appends new keys in a call of its own";
   if (p.page_scale) return "scales of pages lie otherwise in Composable Kernel's caches";
   if (input_type(p.data_type) == DataType::fp8 && facts.chip.fp8_encoding != Fp8Encoding::ocp)
     return "the chip's fp8 is another (fnuz), or there is none";

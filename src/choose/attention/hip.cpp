@@ -62,6 +62,9 @@ Result<Ranking> rank(const HipSpec& spec, const AttentionProblem& problem) {
   if (problem.vectorized_pages)
     return fail(ErrorCode::unsupported, "vectorized pages, and no kernel of ours reads them on an AMD GPU",
                 "pages of rows, the CPU or a CUDA device");
+  if (problem.append)
+    return fail(ErrorCode::unsupported, "new keys are to be appended, and no kernel of ours does that on an AMD GPU",
+                "the CPU or a CUDA device");
   if (problem.batch_invariant)
     return fail(ErrorCode::unsupported, "batch_invariant is asked for, and no kernel of an AMD GPU promises it",
                 "the CPU or a CUDA device");

@@ -1,12 +1,11 @@
 // The words of append_kv, of run and of list --candidates.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
+#include "problem/attention/numbers.hpp"
 #include "trial/serving/append_kv_case.hpp"
 #include "vocabulary/data_type.hpp"
 #include "vocabulary/traits.hpp"
@@ -41,10 +40,7 @@ struct AppendKvWords {
   [[nodiscard]] Status read() {
     TS_ASSIGN(sizes.data_type, parse_enum<DataType>(data_type));
     TS_ASSIGN(sizes.cache, parse_enum<KvElements>(cache));
-    if (rotary_style != "half" && rotary_style != "interleaved")
-      return fail(ErrorCode::invalid_argument, fmt::format("--rotary-style is {}", rotary_style),
-                  "half or interleaved");
-    sizes.rotary_style = rotary_style == "half" ? RotaryStyle::half : RotaryStyle::interleaved;
+    TS_ASSIGN(sizes.rotary_style, parse_enum<RotaryStyle>(rotary_style));
     sizes.head_dim_v = head_dim_v < 0 ? sizes.head_dim_qk : head_dim_v;
     return {};
   }

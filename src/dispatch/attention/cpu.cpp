@@ -6,10 +6,14 @@
 #include "choose/attention/cpu_model.hpp"
 #include "choose/attention/cpu_terms.hpp"
 #include "choose/cpu_threads.hpp"
+#include "dispatch/attention/append_plan.hpp"
 #include "dispatch/cpu_steps.hpp"
+#include "dispatch/cpu_tasks.hpp"
 #include "dispatch/cpu_workspace.hpp"
 #include "dispatch/plan_info.hpp"
+#include "dispatch/serving/cpu_appender.hpp"
 #include "dispatch/workspace.hpp"
+#include "problem/attention/append.hpp"
 #include "problem/attention/problem.hpp"
 
 namespace tilesmith {
@@ -22,13 +26,22 @@ class CpuAttentionPlan final : public AttentionPlan {
 
   [[nodiscard]] Status run(const AttentionArguments& arguments, const RunOptions& options) const override {
     TS_TRY(validate(problem(), arguments));
-    const TsAttentionArgs args =
-        cpu_arguments(problem(), arguments, splits_, cpu_workspace(options, workspace_bytes()));
+    void* const workspace = cpu_workspace(options, workspace_bytes());
+    if (problem().append) return append_and_run(arguments, workspace);
+    const TsAttentionArgs args = cpu_arguments(problem(), arguments, splits_, workspace);
     steps_.run([&](std::size_t, auto&& send) { send(args); });
     return {};
   }
 
  private:
+  [[nodiscard]] Status append_and_run(const AttentionArguments& arguments, void* workspace) const {
+    const CpuAppender appender(append_of(problem(), arguments, DeviceKind::cpu));
+    const TsAttentionArgs args = cpu_arguments(problem(), attended(problem(), arguments), splits_, workspace);
+    run_tasks_before(
+        steps_.team(), appender.tasks(), [&](long long task) { appender.run(task); }, steps_.table(), &args);
+    return {};
+  }
+
   CpuSteps steps_;
   std::int64_t splits_;
 };
@@ -63,6 +76,7 @@ Result<std::unique_ptr<AttentionPlan>> CpuAttention::plan(const AttentionProblem
   const TsCpuKernel& table = steps.table();
   PlanInfo info = plan_info({}, chosen, std::move(reason));
   info.steps.front().what += fmt::format(" in {} stages", table.stage_count);
+  if (problem.append) tell_append(info);
   WorkspaceLayout layout;
   layout.add("packed values and partials", static_cast<std::size_t>(table.workspace_bytes(&args)));
   layout.tell(info);

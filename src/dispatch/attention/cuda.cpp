@@ -5,11 +5,13 @@
 #include "base/log.hpp"
 #include "choose/attention/cuda.hpp"
 #include "choose/attention/cuda_decode.hpp"
+#include "dispatch/attention/append_plan.hpp"
 #include "dispatch/attention/cuda_decode_plan.hpp"
 #include "dispatch/attention/cuda_plan.hpp"
 #include "dispatch/plan_info.hpp"
 #include "dispatch/workspace.hpp"
 #include "instances/attention/cuda_resources.hpp"
+#include "problem/attention/append.hpp"
 
 namespace tilesmith {
 
@@ -44,6 +46,10 @@ CudaSplitMemory& CudaAttention::split_memory(const CudaContext& context) {
 
 Result<std::unique_ptr<AttentionPlan>> CudaAttention::plan(const AttentionProblem& problem, const Candidate& chosen,
                                                            std::string reason, BuildPolicy build) {
+  if (problem.append) {
+    TS_ASSIGN(std::unique_ptr<AttentionPlan> attend, plan(attended(problem), chosen, std::move(reason), build));
+    return append_plan(problem, std::move(attend), append_);
+  }
   const KernelConfig& config = chosen.recipe.main();
   TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));
   TS_ASSIGN(CudaSteps steps, CudaSteps::load(chosen.recipe, [&](const KernelConfig& step, std::size_t) {

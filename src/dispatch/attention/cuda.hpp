@@ -15,8 +15,8 @@ namespace tilesmith {
 class CudaAttention final : public OperationBackend<AttentionFwd> {
  public:
   /// `spec` has the figures of the device at hand. The device itself is touched by plan() alone.
-  CudaAttention(int device_index, const CudaSpec& spec, CudaRegistry& registry)
-      : device_index_(device_index), spec_(spec), registry_(registry) {}
+  CudaAttention(int device_index, const CudaSpec& spec, CudaRegistry& registry, DirectBackend<AppendKvCall>& append)
+      : device_index_(device_index), spec_(spec), registry_(registry), append_(append) {}
 
   [[nodiscard]] Result<Ranking> rank(const AttentionProblem& problem) const override;
   [[nodiscard]] Result<std::vector<Refusal>> refusals(const AttentionProblem& problem) const override;
@@ -31,6 +31,7 @@ class CudaAttention final : public OperationBackend<AttentionFwd> {
   int device_index_;
   const CudaSpec& spec_;
   CudaRegistry& registry_;
+  DirectBackend<AppendKvCall>& append_;  ///< what comes before attention on what it appends
   mutable RankedLengths ranked_;
   std::mutex mutex_;
   std::unique_ptr<CudaTileCounters> counters_;     ///< made by the first plan

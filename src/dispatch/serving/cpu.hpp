@@ -6,6 +6,11 @@
 
 namespace tilesmith {
 
+/// Elements from a tensor's beginning to row i of a head.
+[[nodiscard]] constexpr std::int64_t offset(const AttentionStrides& s, std::int64_t b, std::int64_t h, std::int64_t i) {
+  return b * s.batch + h * s.head + i * s.row;
+}
+
 class CpuMergeStates final : public DirectBackend<MergeStatesCall> {
  public:
   explicit CpuMergeStates(ThreadTeam team) : team_(team) {}

@@ -15,10 +15,6 @@ constexpr double kNothing = -std::numeric_limits<double>::infinity();
 constexpr std::int64_t kColumns = 256;  // that are summed at a time
 constexpr std::int64_t kTaskRows = 16;  // a task is worth handing over
 
-std::int64_t offset(const AttentionStrides& s, std::int64_t b, std::int64_t h, std::int64_t i) {
-  return b * s.batch + h * s.head + i * s.row;
-}
-
 void merge_row(const MergeStates& c, ElementType type, std::int64_t b, std::int64_t h, std::int64_t i) {
   const auto size = static_cast<std::int64_t>(size_of(type));
   const std::int64_t lse_at = offset(c.input_lse_strides, b, h, i);

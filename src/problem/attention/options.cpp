@@ -75,6 +75,13 @@ std::vector<ProblemOption<AttentionFwd>> Line<AttentionFwd>::options() {
       .field("cache", {"--cache"},
              "Elements of k and v: as_queries (the default), or fp8 (e4m3) or int8 with scales, beside q of --dtype")
       .field("page_scale", {"--page-scale"}, "Of an 8-bit cache: a scale for each row of a page")
+      .field("append", {"--append"},
+             "The call writes the keys and values of its queries' tokens into the cache before it attends")
+      .field("rotary_dim", {"--rotary-dim"}, "With --append: elements of a head that turn, an even number (default 0)")
+      .field("rotary_style", {"--rotary-style"},
+             "Which elements turn together: half (the default: i and i + dim / 2) or interleaved")
+      .field("choose_scales", {"--choose-scales"},
+             "With --append and --page-scale: the call chooses the scales of its rows and writes them")
       .field("latent", {"--latent"}, "Values are the first head-dim-v elements of the keys, as in latent attention")
       .field("splits", {"--splits"},
              "Pieces that kernels for few queries cut the keys into (default: chosen by a model of the device)")

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "problem/argument_checks.hpp"
+#include "problem/attention/append.hpp"
 #include "problem/attention/kernel_arguments.hpp"
 #include "problem/attention/pages.hpp"
 #include "vocabulary/data_type.hpp"
@@ -80,6 +81,12 @@ Status validate(const AttentionProblem& p) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("page scales of a cache of {} in pages of {} keys", name_of(p.cache), p.page_size),
                 "a cache of fp8 or int8, and a page_size");
+  if (p.append && (p.page_size == 0 || p.latent || input_type(p.data_type) == DataType::fp8))
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("new keys for {}pages of {} keys, beside queries of {}", p.latent ? "latent " : "",
+                            p.page_size, name_of(p.data_type)),
+                "a page_size (a dense cache has pages of a sequence), values of their own, and queries of fp32, tf32, "
+                "fp16 or bf16");
   if (p.heads_q % p.heads_kv != 0)
     return fail(ErrorCode::invalid_argument,
                 fmt::format("heads_q {} is not a multiple of heads_kv {}", p.heads_q, p.heads_kv),
@@ -289,7 +296,7 @@ Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKi
   if (p.dropout && !(a.dropout_probability >= 0 && a.dropout_probability < 1))
     return fail(ErrorCode::invalid_argument, fmt::format("dropout_probability is {}", a.dropout_probability),
                 "0 or more, below 1");
-  return {};
+  return p.append ? check_append(p, a, device) : Status{};
 }
 
 std::uint32_t drop_threshold(const AttentionArguments& a) {

@@ -40,8 +40,8 @@ Status check_row_scales(const AppendKv& c, std::int64_t page, std::int64_t row) 
 }
 
 /// Everything that one token's row and position follow from.
-Status check_token(const AppendKv& c, std::int64_t b, std::int64_t t, std::int64_t token) {
-  const std::int64_t row = c.pages.lengths == nullptr ? 0 : c.pages.lengths[b] + t;
+Status check_token(const AppendKv& c, std::int64_t b, std::int64_t t, const NewTokens& tokens) {
+  const std::int64_t token = tokens.first + t, row = tokens.row + t;
   if (c.rotary.dim > 0) {
     const std::int64_t position = c.positions != nullptr ? c.positions[token] : row;
     if (position < 0 || position >= c.rotary.positions)
@@ -56,6 +56,8 @@ Status check_token(const AppendKv& c, std::int64_t b, std::int64_t t, std::int64
     page_row = c.slots[token] % c.page_size;
   } else if (c.pages.numbers != nullptr) {
     const std::int64_t begin = c.pages.offsets != nullptr ? c.pages.offsets[b] : b * c.pages.stride;
+    if (begin < 0)
+      return fail(ErrorCode::invalid_argument, fmt::format("pages.offsets[{}] is {}", b, begin), "0 or more");
     page = c.pages.numbers[begin + row / c.page_size];
     page_row = row % c.page_size;
   } else if (row >= c.page_size) {
@@ -81,8 +83,12 @@ Status check_numbers(const AppendKv& c) {
     if (c.pages.lengths != nullptr && c.pages.lengths[b] < 0)
       return fail(ErrorCode::invalid_argument, fmt::format("pages.lengths[{}] is {}", b, c.pages.lengths[b]),
                   "0 or more");
-    const std::int64_t first = group ? c.cu_seqlens[b] : b * c.seqlen;
-    for (std::int64_t t = 0; t < length; ++t) TS_TRY(check_token(c, b, t, first + t));
+    if (c.lengths_after && c.pages.lengths != nullptr && c.pages.lengths[b] != 0 && c.pages.lengths[b] < length)
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("sequence {} has {} keys, {} new ones included", b, c.pages.lengths[b], length),
+                  fmt::format("{} or more, or 0 for a sequence that is padding", length));
+    const NewTokens tokens = new_tokens(c, b);
+    for (std::int64_t t = 0; t < tokens.count; ++t) TS_TRY(check_token(c, b, t, tokens));
   }
   if (group && c.total != 0 && c.cu_seqlens[c.batch] > c.total)
     return fail(ErrorCode::invalid_argument, fmt::format("cu_seqlens ends at {}", c.cu_seqlens[c.batch]),
@@ -179,6 +185,9 @@ Status validate(const AppendKv& c, DeviceKind device) {
   const bool needs_lengths = c.slots == nullptr || (c.rotary.dim > 0 && c.positions == nullptr);
   TS_TRY(check_pointer("pages.lengths", c.pages.lengths, c.batch > 0 && needs_lengths,
                        "the keys of each sequence, or slots and positions"));
+  if (c.lengths_after && is_gpu(device))
+    return fail(ErrorCode::unsupported, "pages.lengths count the call's tokens, which kernels of GPUs do not take off",
+                "lengths from before the call, or slots, and with a rotary table positions");
   if (!is_gpu(device)) {
     TS_TRY(check_numbers(c));
   } else {

@@ -25,7 +25,7 @@ namespace tilesmith {
 namespace {
 
 /// Stream numbers of the random tensors of one seed.
-enum Stream : std::uint64_t { kQ = 1, kK, kV, kBias, kSink, kLengthsQ, kLengthsK, kPages };
+enum Stream : std::uint64_t { kQ = 1, kK, kV, kBias, kSink, kLengthsQ, kLengthsK, kPages, kAngles };
 
 /// Whether the caller gave a tensor. A scalar has no dimensions, but an element.
 bool is_given(const HostArray& array) {
@@ -251,6 +251,11 @@ Result<AttentionCase> AttentionCase::create(const RandomCall<AttentionFwd>& call
     if (is_given(in.k) || is_given(in.v) || !in.cu_seqlens_k.empty())
       return fail(ErrorCode::invalid_argument, fmt::format("keys are given, and lie in pages of {}", p.page_size),
                   "random k and v, whose pages are random too");
+    if (p.append && (is_given(in.q) || p.seqlen_k < p.seqlen_q))
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("the call appends {} keys, {}", p.seqlen_q,
+                              is_given(in.q) ? "and q is given" : fmt::format("and has {} with them", p.seqlen_k)),
+                  "random q, k and v, and as many keys as queries or more");
     out.pages_ = random_pages(p, in.cu_seqlens_q, stream(kPages));
     out.total_k_ = std::accumulate(out.pages_.lengths.begin(), out.pages_.lengths.end(), std::int64_t{0});
   }
@@ -287,6 +292,10 @@ Result<AttentionCase> AttentionCase::create(const RandomCall<AttentionFwd>& call
   if (p.data_type == DataType::tf32)
     for (HostArray* array : {&in.q, &in.k, &in.v})
       if (is_given(*array) && array->type == ElementType::fp32) round_to_tf32(*array);
+  if (p.append) {
+    TS_ASSIGN(out.append_, RandomAppend::take(p, out.numbers_, out.pages_, in.cu_seqlens_q,
+                                              {.q = in.q, .k = in.k, .v = in.v}, stream(kAngles)));
+  }
   if (fp8 || p.cache != KvElements::as_queries) {
     const ElementType cached = cache_element_type_of(p);
     const std::int64_t sequences_k = out.paged() ? out.pages_.num_pages() : p.batch;
@@ -326,12 +335,20 @@ Result<AttentionCase> AttentionCase::create(const RandomCall<AttentionFwd>& call
     }));
   }
 
+  if (p.append) {
+    out.append_.hide(in.k, in.v);
+    if (out.numbers_.choose_scales) out.append_.hide_scales(out.k_scale_.values, out.v_scale_.values);
+  }
   if (p.vectorized_pages) {
     const auto vectors = [&](const HostArray& rows, std::int64_t dim, bool along_dim) {
       return vectorized(rows.data, out.numbers_.layout, p.heads_kv, p.page_size, dim, page_vector(p), along_dim);
     };
     out.vectorized_k_ = vectors(in.k, p.head_dim_qk, true);
     out.vectorized_v_ = vectors(in.v, p.head_dim_v, false);
+    if (p.append) {
+      out.append_.k_cache.data = vectors(out.append_.k_cache, p.head_dim_qk, true);
+      out.append_.v_cache.data = vectors(out.append_.v_cache, p.head_dim_v, false);
+    }
   }
 
   // Sizes and numbers are checked before there is memory for outputs: any address stands for it.
@@ -345,9 +362,13 @@ Result<AttentionCase> AttentionCase::create(const RandomCall<AttentionFwd>& call
 }
 
 Status AttentionCase::check_numbers() const {
+  if (!problem_.append && (numbers_.rotary_dim != 0 || numbers_.choose_scales))
+    return fail(ErrorCode::invalid_argument, "a rotary table or scales to choose, and nothing is appended",
+                "append, or neither");
   AttentionProblem without_tensors = problem_;
   without_tensors.mode = SequenceMode::batch;
   without_tensors.page_size = 0;
+  without_tensors.append = false;
   without_tensors.batch = 0;
   without_tensors.bias = BiasKind::none;
   without_tensors.sink = false;
@@ -420,12 +441,14 @@ AttentionArguments AttentionCase::arguments(const CallMemory& memory) const {
   a.soft_cap = numbers_.soft_cap;
   a.dropout_probability = numbers_.dropout_probability;
   a.seed = numbers_.seed;
+  if (problem_.append) a.append = append_.arguments(problem_, numbers_, memory, total_q_);
   return a;
 }
 
 AttentionTensors AttentionCase::tensors() const {
   TsAttentionArgs a = cpu_arguments(problem_, arguments(), 1, nullptr);
-  if (problem_.vectorized_pages) {  // the checks read rows
+  if (problem_.append) a.q = inputs_.q.data.data();
+  if (problem_.append || problem_.vectorized_pages) {  // the checks read rows, which are there
     AttentionProblem of_rows = problem_;
     of_rows.vectorized_pages = false;
     const AttentionArguments rows = dense_arguments(of_rows, numbers_.layout);
@@ -492,6 +515,7 @@ std::vector<NamedInput> AttentionCase::inputs() const {
   for (const auto& [name, scales] :
        {std::pair{"q_scale", &q_scale_}, std::pair{"k_scale", &k_scale_}, std::pair{"v_scale", &v_scale_}})
     out.push_back({name, scales->values.data(), scales->values.size() * sizeof(float)});
+  if (problem_.append) append_.tell(out);
   return out;
 }
 

@@ -12,6 +12,7 @@
 #include "problem/line.hpp"
 #include "tilesmith/attention.hpp"
 #include "tilesmith/dispatcher.hpp"
+#include "trial/attention/append.hpp"
 #include "trial/attention/pages.hpp"
 #include "trial/call_memory.hpp"
 #include "trial/case.hpp"
@@ -25,7 +26,8 @@ namespace tilesmith {
 [[nodiscard]] ElementType cache_element_type_of(const AttentionProblem& problem);
 [[nodiscard]] ElementType output_element_type_of(const AttentionProblem& problem);
 
-/// The inputs that are given instead of random ones. Of a problem with pages, k and v are random.
+/// The inputs that are given instead of random ones. Of a problem with pages, k and v are random, where the call
+/// appends q too.
 struct AttentionInputs {
   /// Empty: random, normally distributed; a quarter of the rows of q is eight times as large, so that the maxima of
   /// their logits rise from key block to key block; blocks of k and v that have scales of their own differ in size. fp8
@@ -56,7 +58,8 @@ class Case<AttentionFwd> {
   [[nodiscard]] Status prepare(Dispatcher&) { return {}; }
 
   /// q, k, v and, where the problem has them, bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, q_scale, k_scale, v_scale,
-  /// seqlens_k, page_numbers. With pages k and v are (pages, heads, page_size, dim) or (pages, page_size, heads, dim).
+  /// seqlens_k, page_numbers, and those of RandomAppend. With pages k and v are (pages, heads, page_size, dim) or
+  /// (pages, page_size, heads, dim).
   [[nodiscard]] std::vector<NamedInput> inputs() const;
   /// "o", and "lse" where the problem has it. As arrays: (batch, heads, seqlen, dim) or (batch, seqlen, heads, dim) by
   /// layout, in group mode without the batch; the lse without the dim.
@@ -106,6 +109,7 @@ class Case<AttentionFwd> {
   std::int64_t total_k_ = 0;  ///< with pages: their lengths' sum
   RandomPages pages_;
   std::vector<std::byte> vectorized_k_, vectorized_v_;  ///< k and v as a call of vectorized pages has them
+  RandomAppend append_;                                 ///< where the call appends: k and v are what it leaves
   BiasStrides bias_strides_{};
   Scales q_scale_, k_scale_, v_scale_;
   std::int64_t alibi_batch_stride_ = 0;

@@ -16,9 +16,14 @@ RandomPages random_pages(const AttentionProblem& p, std::span<const std::int32_t
     return static_cast<std::int64_t>(stream.below(draw++, static_cast<std::uint64_t>(bound)));
   };
   const auto pages_of = [&](std::int64_t keys) { return (keys + p.page_size - 1) / p.page_size; };
+  const auto queries_of = [&](std::int64_t b) {
+    const auto at = static_cast<std::size_t>(b);
+    return cu_seqlens_q.empty() ? p.seqlen_q : std::int64_t{cu_seqlens_q[at + 1]} - cu_seqlens_q[at];
+  };
   std::int64_t needed = 0;
   for (std::int64_t b = 0; b < p.batch; ++b) {
-    const std::int64_t length = b + 1 == p.batch ? p.seqlen_k : below(p.seqlen_k + 1);
+    std::int64_t length = b + 1 == p.batch ? p.seqlen_k : below(p.seqlen_k + 1);
+    if (p.append && length < queries_of(b)) length = 0;
     out.lengths.push_back(static_cast<std::int32_t>(length));
     needed += pages_of(length);
   }
@@ -33,9 +38,8 @@ RandomPages random_pages(const AttentionProblem& p, std::span<const std::int32_t
   for (std::int64_t b = 0; b < p.batch; ++b) {
     const auto at = static_cast<std::size_t>(b);
     const std::int64_t length = out.lengths[at];
-    const std::int64_t seqlen_q =
-        cu_seqlens_q.empty() ? p.seqlen_q : std::int64_t{cu_seqlens_q[at + 1]} - cu_seqlens_q[at];
-    const std::int64_t first = first_key_seen(p, seqlen_q, length);
+    std::int64_t first = first_key_seen(p, queries_of(b), length);
+    if (p.append) first = std::min(first, length - queries_of(b));
     for (std::int64_t page = 0; page < pages_of(length); ++page) {
       const std::int64_t number = *next++;
       if ((page + 1) * p.page_size <= first) continue;

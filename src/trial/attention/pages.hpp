@@ -15,7 +15,8 @@ namespace tilesmith {
 /// does not read is as bad as it may be: entries behind a sequence's last page, and before the first one that a query
 /// sees, are no pages at all.
 struct RandomPages {
-  std::vector<std::int32_t> lengths;      ///< 0 to seqlen_k, the last one seqlen_k
+  /// 0 to seqlen_k, the last one seqlen_k; where the call appends, no fewer than a sequence's queries, or 0
+  std::vector<std::int32_t> lengths;
   std::vector<std::int32_t> numbers;      ///< a row of `stride` entries for each sequence
   std::vector<std::int64_t> rows_in_use;  ///< of each page, from its first: those that hold keys
   std::int64_t stride = 0;

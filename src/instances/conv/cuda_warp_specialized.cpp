@@ -130,14 +130,16 @@ constexpr CudaConvRule kWindowRules[] = {
                           s.algorithm().vector[2], s.algorithm().tile[0], s.algorithm().tile[1], s.algorithm().split_k);
      }},
     {"parts_leave_registers",
-     "parts of 8-bit products have tiles of at most 128 x 64: beside 64 sums 44 to 108 bytes went to memory (ptxas "
-     "13.0)",
+     "parts of 8-bit products have tiles of at most 128 x 64: beside 64 sums 44 to 108 bytes went to memory; and "
+     "where blocks share tiles of 256 columns, results have 16 bits: with 32 it was 8 bytes (ptxas 13.0)",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
+       if (a.stream_k && a.tile[1] >= 256 && bits_of(s.signature().type_out) > 16) return false;
        return !a.split_k || bits_of(s.signature().data_type) > 8 || a.tile[0] * a.tile[1] <= 128 * 64;
      },
      [](const CudaConvSubject& s) {
-       return fmt::format("split_k {}, {}, tile {}x{}", s.algorithm().split_k, name_of(s.signature().data_type),
+       return fmt::format("split_k {}, stream_k {}, {} to {}, tile {}x{}", s.algorithm().split_k,
+                          s.algorithm().stream_k, name_of(s.signature().data_type), name_of(s.signature().type_out),
                           s.algorithm().tile[0], s.algorithm().tile[1]);
      }},
     {"product_is_carried", "what GEMM's rules ask of the same tile (tilesmith explain names them)",

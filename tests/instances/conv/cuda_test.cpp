@@ -153,6 +153,11 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
     a.split_k = true;
     a.vector[2] = 1;
   });
+  expect("parts_leave_registers", weight, [](S& s, A& a) {
+    s.type_out = DataType::fp32;
+    a.tile[1] = 256;
+    a.vector[2] = 4;
+  });
   expect("parts_leave_registers", listed_conv(Pipeline::warp_specialized, DataType::int8), [](S&, A& a) {
     a.tile[0] = a.tile[1] = 128;
     a.split_k = true;

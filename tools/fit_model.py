@@ -5,13 +5,15 @@
     python3 tools/fit_model.py oracle.csv --spec specs/cuda/sm_90a.json [--write]
     tilesmith bench --op attention --oracle --sample 40 --seed 15 --threads 1 --processor-time --csv oracle.csv
     python3 tools/fit_model.py oracle.csv --spec specs/cpu/x86_64_{amx,v4_bf16,v4,v3}.json [--chips "GenuineIntel 6"]
+    tilesmith bench --op conv --oracle --sample 300 --seed 15 --types fp32,bf16,int8 --threads 1 --processor-time --csv oracle.csv
+    python3 tools/fit_model.py oracle.csv --spec specs/cpu/x86_64_{amx,v4_bf16,v4,v3}.json
 
 A CPU runs the kernels of several levels, each with a spec of its own; the machine's level comes first. --chips writes
 the `model_on` of chips whose vendor and family begin so, in place of the `model` of all others.
 
 The program lists the model's terms of each kernel (`tilesmith list --candidates --json`); none of its formulas is
-repeated here. The coefficients of each pipeline (on CPUs of each pipeline and type of a level) are a bounded
-least-squares fit of relative errors, in which kernels count the more the nearer they come to the fastest of their
+repeated here. The coefficients of each pipeline (on CPUs of each pipeline and type of a level, of convolution also of
+each direction) are a bounded least-squares fit of relative errors, in which kernels count the more the nearer they come to the fastest of their
 problem. Printed: the regret (seconds of the kernel that goes first over those of the fastest) of the order in the file,
 of the fit, and of fits that have not seen the problem (five folds) or its whole family. Without --write the spec stays
 as it is. Needs numpy and scipy.
@@ -33,6 +35,8 @@ from scipy.optimize import lsq_linear
 # rate in the tile table was measured stay near it, as few of the problems that are drawn are long enough to show it.
 LIMITS = {"products": (0.25, 4), "memory": (0.5, 2), "launch": (1, 20)}
 MEASURED_RATES = {"warpspec": {"products": (0.95, 1.1)}}
+# Rows that what kernels alike have in common counts as, beside those of the kernels themselves. Convolution has several times as many kernels as attention.
+ROWS_OF_ALIKE = {"attention": 1, "conv": 15}
 
 
 def read_rows(file):
@@ -65,9 +69,13 @@ def level_of(name):
 
 
 def kernels_of(name):
-    """Which coefficients a kernel has: those of its pipeline, on a CPU of its level, pipeline and type."""
-    pipeline = re.search(r"_(warpspec|mma_sm80|skinny_tma|weight_only|skinny|flash|decode)_", name).group(1)
+    """Which coefficients a kernel has: those of its pipeline, on a CPU of its level, pipeline and type, of convolution
+    also of its direction."""
+    pipeline = re.search(r"_(warpspec|mma_sm80|skinny_tma|weight_only|skinny|flash|decode|blocked|depthwise)_", name).group(1)
     level = level_of(name)
+    conv = re.match(r"conv_((?:fwd|bwd_data|bwd_weight)_[a-z0-9]+)_", name)
+    if conv:
+        return (level, f"{pipeline}_{conv.group(1)}")
     return (level, f"{pipeline}_{name.split('_')[2]}" if level else pipeline)
 
 
@@ -80,6 +88,7 @@ class Data:
         if not rows:
             sys.exit("fit_model.py: the program lists none of the file's kernels with terms")
         problems = sorted({row["problem"] for row in rows})
+        self.operation = problems[0].split()[0].partition("_")[0]
         self.names = list(next(iter(listed[problems[0]].values())))
         self.terms = np.array([[listed[r["problem"]][r["name"]][term] for term in self.names] for r in rows])
         self.seconds = np.array([row["seconds"] for row in rows])
@@ -96,7 +105,8 @@ class Data:
 
     def fit(self, chosen):
         """Coefficients of each pipeline from the rows of a mask. CPUs have many pipelines, some of which were seldom
-        measured: there each coefficient also counts as if one more row had told that of all kernels alike."""
+        measured: there each coefficient also counts as if some more rows had told that of all kernels alike. Of
+        convolution the latter stand beside them, for types that were not measured."""
         fitted, usual = {}, {}
         for i, (level, name) in enumerate(self.pipelines):
             mask = chosen & (self.pipeline == i)
@@ -110,12 +120,19 @@ class Data:
                 of_alike = np.array([self.alike(*one) == alike for one in self.pipelines])
                 usual[alike] = self.solve(chosen & of_alike[self.pipeline], {})
             fitted[level, name] = self.solve(mask, {}, usual[alike])
+            if self.operation == "conv":
+                fitted.setdefault((level, name.rsplit("_", 1)[0]), usual[alike])
         return fitted
 
     @staticmethod
     def alike(level, name):
-        """What kernels have in common whose coefficients are near one another: the pipeline, on tiles or vectors."""
-        return name.split("_")[0], "amx" in level
+        """What kernels have in common whose coefficients are near one another: the pipeline, on tiles or vectors; of
+        convolution the direction, and words of one element or of several."""
+        if name.count("_") == 1:
+            return name.split("_")[0], "amx" in level
+        kind, data_type = name.rsplit("_", 1)
+        words = level in ("x86_64_amx", "x86_64_v4_bf16") or (data_type == "int8" and kind == "blocked_fwd")
+        return kind, words
 
     def solve(self, mask, limits, usual=None):
         """The bounded least squares of a mask's rows."""
@@ -126,9 +143,9 @@ class Data:
         low, high = (np.array([limits.get(self.names[i], (0, np.inf))[end] for i in counts]) * size for end in (0, 1))
         rows, wanted = scaled[:, counts], weight
         if usual is not None:
-            mean = np.diag(rows.mean(axis=0))
+            mean = np.diag(rows.mean(axis=0)) * ROWS_OF_ALIKE[self.operation] ** 0.5
             rows, wanted = np.vstack([rows, mean]), np.concatenate([weight, mean @ usual[counts]])
-        out = np.zeros(len(self.names))
+        out = np.zeros(len(self.names)) if usual is None else usual.copy()
         out[counts] = lsq_linear(rows / size, wanted, bounds=(low, high)).x / size
         return out
 
@@ -136,6 +153,8 @@ class Data:
         """Seconds of all rows; of pipelines without coefficients infinite."""
         seconds = np.full(len(self.seconds), np.inf)
         for pipeline, coefficients in fitted.items():
+            if pipeline not in self.pipelines:
+                continue
             mask = self.pipeline == self.pipelines.index(pipeline)
             seconds[mask] = self.terms[mask] @ coefficients
         return seconds
@@ -171,10 +190,11 @@ def figures_of(names, coefficients):
     return {name: float(f"{value:.4g}") for name, value in zip(names, coefficients) if value > 1e-4}
 
 
-def written(spec_text, fitted, names, command, chips):
-    """The spec with new coefficients, command and date in its model block, or in that of the chips; all other text as
-    it was, and coefficients of kernels that the timings do not have."""
-    begin = spec_text.index(f'"{chips}": {{', spec_text.index('"model_on": {')) if chips else spec_text.index('"model": {')
+def written(spec_text, fitted, names, command, chips, block):
+    """The spec with new coefficients, command and date in the model of a block, or in that of the chips; all other text
+    as it was, and coefficients of kernels that the timings do not have."""
+    begin = spec_text.index(f'"{block}": {{') if block else 0
+    begin = spec_text.index(f'"{chips}": {{', spec_text.index('"model_on": {', begin)) if chips else spec_text.index('"model": {', begin)
     at = spec_text.index('"pipelines": {', begin)
     indent = re.search(r"\n( *)$", spec_text[:at]).group(1)
     end = spec_text.index(f"\n{indent}}}\n", at)
@@ -236,7 +256,7 @@ def main():
             level = path.stem if path.parent.name == "cpu" else ""
             mine = {name: figures for (of_level, name), figures in fitted.items() if of_level == level}
             if mine:
-                path.write_text(written(text, mine, data.names, command, given.chips), encoding="utf-8")
+                path.write_text(written(text, mine, data.names, command, given.chips, "conv" if data.operation == "conv" else ""), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,8 @@ INSTANTIATE_TEST_SUITE_P(Sm90a, Regret,
                                            Bound{"sm_90a", "attention_bf16_sm_90a_held_out.csv", 1.05, 1.47}));
 
 INSTANTIATE_TEST_SUITE_P(Xeon, Regret,
-                         ::testing::Values(Bound{"x86_64_amx", "attention_xeon_held_out.csv", 1.03, 1.3}));
+                         ::testing::Values(Bound{"x86_64_amx", "attention_xeon_held_out.csv", 1.03, 1.3},
+                                           Bound{"x86_64_v4_bf16", "conv_xeon_held_out.csv", 1.026, 2.08}));
 
 }  // namespace
 }  // namespace tilesmith

@@ -71,6 +71,26 @@ TEST_F(BrokenSpec, AModelHasCoefficientsOfEveryKernelAndOfTermsAlone) {
             std::string::npos);
 }
 
+TEST_F(BrokenSpec, AModelOfConvolutionNamesItsKernels) {
+  EXPECT_NE(error_of(with("\"blocked_fwd_fp32\": {", "\"blocked_sideways_fp32\": {")).find("PIPELINE_DIRECTION_TYPE"),
+            std::string::npos);
+  EXPECT_NE(error_of(with("\"blocked_fwd_fp32\": {", "\"blocked_fwd_fp33\": {")).find("did you mean fp32"),
+            std::string::npos);
+}
+
+TEST(CpuSpec, TypesWithoutCoefficientsOfConvolutionHaveThoseOfTheOthers) {
+  CpuConvModel model;
+  model.kernels = {{Pipeline::blocked, ConvDirection::forward, DataType::fp32, {1}},
+                   {Pipeline::blocked, ConvDirection::forward, std::nullopt, {2}}};
+  const auto products = [&](ConvDirection direction, DataType type) {
+    const CpuConvTerms* cycles = model.coefficients(Pipeline::blocked, direction, type);
+    return cycles == nullptr ? 0 : (*cycles)[0];
+  };
+  EXPECT_EQ(products(ConvDirection::forward, DataType::fp32), 1);
+  EXPECT_EQ(products(ConvDirection::forward, DataType::fp16), 2);
+  EXPECT_EQ(products(ConvDirection::backward_data, DataType::fp32), 0);
+}
+
 TEST_F(BrokenSpec, BadJsonSaysTheLine) {
   EXPECT_NE(error_of("{\n\"arch\": 1,\n}").find("x.json:3: not valid JSON"), std::string::npos);
   EXPECT_NE(error_of(std::string(1000000, '[')).find("nested deeper"), std::string::npos);

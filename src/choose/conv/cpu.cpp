@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "choose/conv/cpu_model.hpp"
+#include "choose/conv/cpu_terms.hpp"
 #include "choose/cpu_level.hpp"
 #include "choose/cpu_threads.hpp"
-#include "choose/rounding.hpp"
 #include "instances/conv/cpu.hpp"
 #include "problem/conv/problem.hpp"
 #include "vocabulary/names/native.hpp"
@@ -32,41 +33,6 @@ bool computes(const CpuSpec& spec, const KernelConfig& config, const ConvProblem
   return std::get<ConvSignature>(config.signature) == signature &&
          (!signature.depthwise || suits_lanes(spec, config.algorithm.instruction, problem));
 }
-
-}  // namespace
-
-// Products of whole vectors of columns, words that are packed, and the bytes of the tensors.
-double predicted_seconds(const ConvProblem& p, const KernelConfig& config, const CpuSpec& spec, int threads) {
-  constexpr double kShare = 0.7;        // of the instruction's products: blocks' ends, and waiting for the caches
-  constexpr double kWordCycles = 0.25;  // a word that is packed, as part of a vector
-  constexpr double kLineCycles = 10;    // the line of channels of one pixel and tap that it is part of
-  constexpr double kCallCycles = 4000;
-  const CpuConvSubject subject{config, spec};
-  const CpuGemmInstruction& facts = *subject.facts();
-  const bool data = p.direction == ConvDirection::backward_data;
-  const double lanes = spec.vector_bits / 32.0;
-  if (subject.signature().depthwise) {
-    constexpr double kShareOfLoads = 0.4;  // of the products: each loads one of its factors
-    const double vectors = static_cast<double>(pixels_of_y(p) * taps_of(p)) *
-                           ceil_div(static_cast<double>(p.c), facts.elements_per_word) *
-                           ceil_div(static_cast<double>(p.groups * p.c), lanes);
-    const double cycles = vectors * lanes * facts.elements_per_word / (kShareOfLoads * facts.products_per_cycle) +
-                          bytes_of(p) / spec.memory_bytes_per_cycle;
-    return (cycles / std::max(threads, 1) + kCallCycles) / spec.clock_hz;
-  }
-  const double columns = static_cast<double>(data ? p.c : p.k), depth = static_cast<double>(data ? p.k : p.c);
-  const double pixels = static_cast<double>(pixels_of_y(p)) * static_cast<double>(p.groups);
-  const double whole_depth = ceil_div(depth, facts.elements_per_word) * facts.elements_per_word;
-  const double products = pixels * static_cast<double>(taps_of(p)) * whole_depth * ceil_div(columns, lanes) * lanes;
-  const double words = pixels * static_cast<double>(taps_of(p)) * whole_depth / facts.elements_per_word +
-                       static_cast<double>(p.groups * p.k * p.c * taps_of(p));
-  const double lines = pixels * static_cast<double>(taps_of(p));
-  const double cycles = products / (kShare * facts.products_per_cycle) + words * kWordCycles + lines * kLineCycles +
-                        bytes_of(p) / spec.memory_bytes_per_cycle;
-  return (cycles / std::max(threads, 1) + kCallCycles) / spec.clock_hz;
-}
-
-namespace {
 
 /// Kernels of every level the machine runs that compute the problem with w as it lies, by their seconds on up to so
 /// many threads.
@@ -105,6 +71,18 @@ Result<Ranking> rank(const CpuFacts& facts, const ConvProblem& problem) {
   }
   if (candidates.empty()) return std::unexpected(no_kernel(facts));
   return Ranking{std::move(candidates), "cost model"};
+}
+
+std::vector<ModelTerms> model_terms(const CpuFacts& facts, const ConvProblem& problem) {
+  std::vector<ModelTerms> out;
+  for (const CpuSpec& spec : facts.levels)
+    enumerate_cpu_conv(spec, problem.direction, problem.data_type, [&](const KernelConfig& config) {
+      if (!computes(spec, config, problem)) return true;
+      const CpuConvTerms terms = cpu_conv_terms(problem, config, spec);
+      out.push_back({config, kCpuConvTerms, {terms.begin(), terms.end()}});
+      return true;
+    });
+  return out;
 }
 
 Result<std::vector<Refusal>> refusals(const CpuFacts& facts, const ConvProblem& problem) {

@@ -10,13 +10,12 @@
 
 namespace tilesmith {
 
-/// What a call takes by the model.
-[[nodiscard]] double predicted_seconds(const ConvProblem& problem, const KernelConfig& config, const CpuSpec& spec,
-                                       int threads);
-
 /// The kernels of every level the machine runs that compute the problem, by predicted seconds; of a packed w the one
 /// that it is packed for. Error: unsupported, when there is none.
 [[nodiscard]] Result<Ranking> rank(const CpuFacts& facts, const ConvProblem& problem);
+
+/// What the model counts of the kernels that rank() lists.
+[[nodiscard]] std::vector<ModelTerms> model_terms(const CpuFacts& facts, const ConvProblem& problem);
 
 /// Of the kernels that are linked into the library those that run on the machine and compute the problem.
 [[nodiscard]] std::vector<Candidate> fallbacks(const CpuFacts& facts, const ConvProblem& problem,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "choose/conv/cpu.hpp"
+#include "choose/conv/cpu_model.hpp"
 #include "dispatch/conv/cpu_packed_w.hpp"
 #include "dispatch/cpu_steps.hpp"
 #include "dispatch/plan_info.hpp"

@@ -181,7 +181,7 @@ Result<CpuSpec> parse_cpu_spec(std::string_view file, std::string_view text) {
   TS_ASSIGN(const nlohmann::json document, JsonReader::parse(file, text));
   const JsonReader root(std::string(file), document);
   TS_TRY(root.only({"arch", "about", "includes", "features", "compile_flags", "vector_bits", "vector_registers",
-                    "half_width_units", "core", "caches", "attention_fwd", "attention_bwd", "gemm"}));
+                    "half_width_units", "core", "caches", "attention_fwd", "attention_bwd", "gemm", "conv"}));
 
   CpuSpec spec;
   TS_ASSIGN(spec.arch, arch_name(root.at("arch")));
@@ -224,6 +224,9 @@ Result<CpuSpec> parse_cpu_spec(std::string_view file, std::string_view text) {
     TS_ASSIGN(spec.attention_bwd, read_instructions(backward.at("instructions"), Rates::present));
   }
   TS_TRY(read_gemm(root.at("gemm"), spec));
+  const JsonReader conv = root.at("conv");
+  TS_TRY(conv.only({"model"}));
+  TS_ASSIGN(spec.conv_model, read_cpu_conv_model(conv.at("model")));
   return spec;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "spec/cpu/attention_model.hpp"
+#include "spec/cpu/conv_model.hpp"
 #include "vocabulary/algorithm.hpp"
 #include "vocabulary/arch_name.hpp"
 #include "vocabulary/data_type.hpp"
@@ -85,8 +86,9 @@ struct CpuSpec {
   /// By the beginning of a chip's vendor and family: "AuthenticAMD" is every family.
   std::vector<std::pair<std::string, CpuAttentionModel>> attention_models_on;
   std::vector<CpuAttentionInstruction> attention_bwd;  ///< of the same head dims; empty where no template is faster
-  std::vector<CpuGemmInstruction> gemm;
-  std::vector<GemmEpilogue> gemm_epilogues;  ///< those that listings hold; dispatch makes any
+  std::vector<CpuGemmInstruction> gemm;                ///< and convolution
+  std::vector<GemmEpilogue> gemm_epilogues;            ///< those that listings hold; dispatch makes any
+  CpuConvModel conv_model;
 };
 
 /// The level on a chip of this vendor and family: with the products a cycle of its own instructions and the model that

@@ -1,12 +1,20 @@
-// How many threads CPU convolutions and gradients of attention get, and that packed filters do not depend on it.
+// How many threads CPU convolutions and gradients of attention get, that packed filters do not depend on it, and what
+// the model of convolution counts.
 #include "choose/conv/cpu.hpp"
+#include "choose/conv/cpu_model.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <string>
+
 #include "choose/attention_backward/cpu.hpp"
 #include "choose/attention_backward/cpu_model.hpp"
+#include "choose/conv/cpu_terms.hpp"
 #include "choose/cpu_threads.hpp"
 #include "choose/random_problem.hpp"
+#include "instances/conv/cpu.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -64,6 +72,109 @@ TEST(CpuConvThreads, PackedFiltersAreTheSameForAnyNumber) {
   for (const std::int64_t channels : {3, 16, 64, 512})
     EXPECT_EQ(native_name(packing_kernel(testing::every_level(1), square(channels, 1)).value()),
               native_name(packing_kernel(testing::every_level(16), square(channels, 1)).value()));
+}
+
+/// Cycles of what is counted, by name, of the level's only kernel of the pipeline.
+std::map<std::string, double> counted(const ConvProblem& problem, std::string_view level, Pipeline pipeline) {
+  const CpuFacts facts = testing::every_level(1);
+  const CpuSpec& spec = *facts.level(ArchName::parse(level).value());
+  std::map<std::string, double> out;
+  enumerate_cpu_conv(spec, problem.direction, problem.data_type, [&](const KernelConfig& config) {
+    if (config.algorithm.pipeline != pipeline) return true;
+    const CpuConvTerms terms = cpu_conv_terms(problem, config, spec);
+    for (std::size_t i = 0; i < terms.size(); ++i) out[std::string(kCpuConvTerms[i])] = terms[i] * spec.clock_hz;
+    return false;
+  });
+  return out;
+}
+
+ConvProblem in_fp32(ConvProblem problem) {
+  problem.data_type = problem.type_out = problem.type_bias = DataType::fp32;
+  return problem;
+}
+
+TEST(CpuConvTerms, EveryKernelHasCoefficients) {
+  const CpuFacts facts = testing::every_level(1);
+  for (const CpuSpec& spec : facts.levels)
+    enumerate_cpu_conv(spec, [&](const KernelConfig& config) {
+      const auto& signature = std::get<ConvSignature>(config.signature);
+      EXPECT_NE(spec.conv_model.coefficients(config.algorithm.pipeline, signature.direction, signature.data_type),
+                nullptr)
+          << native_name(config);
+      return true;
+    });
+}
+
+TEST(CpuConvTerms, ListsTheKernelsThatAreRanked) {
+  const CpuFacts facts = testing::every_level(1);
+  for (const std::int64_t channels : {1, 4, 24}) {
+    ConvProblem problem = square(channels, 14);
+    problem.groups = 32;
+    EXPECT_EQ(model_terms(facts, problem).size(), rank(facts, problem).value().candidates.size()) << channels;
+  }
+}
+
+// 96 pixels by 3 vectors of channels by 64 words are two micro-tile products a cycle. All is read as it lies, and the
+// sums are the result.
+TEST(CpuConvTerms, AProductOfWholeTilesCopiesNothing) {
+  const ConvProblem problem = in_fp32({.batch = 1, .c = 64, .k = 48, .in_h = 8, .in_w = 12});
+  const auto terms = counted(problem, "x86_64_v4", Pipeline::blocked);
+  EXPECT_EQ(terms.at("products"), 96 * 3 * 64 / 2);
+  EXPECT_EQ(terms.at("loads"), 64 * (96 + 12 * 3));
+  EXPECT_EQ(terms.at("steps"), 12 * 64);
+  EXPECT_EQ(terms.at("lines"), 96);
+  EXPECT_EQ(terms.at("packing"), 64 * 3);
+  EXPECT_EQ(terms.at("tasks"), 1);
+  for (const char* none : {"copied", "gathered", "scattered", "results", "tails", "zeros"})
+    EXPECT_EQ(terms.at(none), 0) << none;
+}
+
+TEST(CpuConvTerms, ElementsBeyondAVectorAreWrittenApart) {
+  ConvProblem problem = in_fp32({.batch = 1, .c = 64, .k = 49, .in_h = 8, .in_w = 12});
+  EXPECT_EQ(counted(problem, "x86_64_v3", Pipeline::blocked).at("tails"), 96);
+  EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("results"), 96 * 4);
+  problem.k = 63;
+  EXPECT_EQ(counted(problem, "x86_64_v3", Pipeline::blocked).at("tails"), 96 * 7);
+  EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("tails"), 96 * 15);
+}
+
+// A filter of one tap with a stride of 2 reaches one phase of four.
+TEST(CpuConvTerms, PhasesWithoutTapsAreZeros) {
+  ConvProblem problem = in_fp32(square(32, 8));
+  problem.direction = ConvDirection::backward_data;
+  EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("zeros"), 0);
+  problem.filter_h = problem.filter_w = 1;
+  problem.pad_h = problem.pad_w = problem.pad_high_h = problem.pad_high_w = 0;
+  problem.stride_h = problem.stride_w = 2;
+  EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("zeros"), 3 * 96 * 480 / 16);
+}
+
+// Of a line of 5 pixels 4 + 5 + 4 meet a tap of 3: of an image 169, and 32 channels are two vectors.
+TEST(CpuConvTerms, DepthwiseCountsTapsThatMeetTheImage) {
+  ConvProblem problem = in_fp32(square(1, 5));
+  problem.groups = 32;
+  EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::depthwise).at("products"), 169 * 2 / 2);
+  problem.direction = ConvDirection::backward_weight;
+  EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::depthwise).at("products"), 169 * 2 / 2);
+}
+
+// What meets rows of taps of groups lies apart: it is copied element by element.
+TEST(CpuConvTerms, FoldedTapsOfGroupsAreCopiedOneByOne) {
+  ConvProblem problem = in_fp32(square(4, 8));
+  problem.k = 16;
+  const double of_borders = counted(problem, "x86_64_v4", Pipeline::blocked).at("scattered");
+  EXPECT_EQ(of_borders, 64 * 3 * 12 * 0.25);
+  problem.groups = 2;
+  EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("scattered"), 2 * 64 * 3 * 12);
+}
+
+TEST(CpuConvTerms, NothingIsCountedOfNothing) {
+  ConvProblem problem = in_fp32(square(16, 8));
+  problem.batch = 0;
+  for (const auto& [name, cycles] : counted(problem, "x86_64_v4", Pipeline::blocked)) {
+    if (name == "call" || name == "memory") continue;
+    EXPECT_EQ(cycles, 0) << name;
+  }
 }
 
 }  // namespace

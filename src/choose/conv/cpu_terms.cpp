@@ -1,0 +1,301 @@
+#include "choose/conv/cpu_terms.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "choose/rounding.hpp"
+#include "instances/conv/cpu.hpp"
+#include "problem/conv/problem.hpp"
+#include "vocabulary/data_type.hpp"
+
+namespace tilesmith {
+namespace {
+
+/// In the order of kCpuConvTerms.
+struct Counts {
+  double products = 0, loads = 0, spread = 0, steps = 0, lines = 0, copied = 0, gathered = 0, scattered = 0,
+         packing = 0, results = 0, tails = 0, zeros = 0, tasks = 0;
+};
+
+double to_multiple(double size, double step) {
+  return ceil_div(size, step) * step;
+}
+
+double pixels(const ConvProblem& p, const ConvSpatial& size) {
+  return static_cast<double>(p.batch) * static_cast<double>(size[0]) * static_cast<double>(size[1]) *
+         static_cast<double>(size[2]);
+}
+
+/// Pairs of a pixel of y and a tap that meet a pixel of x, of one coordinate.
+double met(const ConvProblem& p, std::size_t d) {
+  constexpr std::int64_t kMost = 512;  // taps that are looked at; the others are taken to be like them
+  const std::int64_t stride = p.stride()[d], taps = std::min(p.filter()[d], kMost);
+  double pairs = 0;
+  for (std::int64_t tap = 0; tap < taps; ++tap) {
+    const std::int64_t offset = tap * p.dilation()[d] - p.pad()[d], last = p.in()[d] - 1 - offset;
+    const std::int64_t first = offset < 0 ? (-offset + stride - 1) / stride : 0;
+    if (last >= 0)
+      pairs += static_cast<double>(std::max<std::int64_t>(0, std::min(p.out()[d], last / stride + 1) - first));
+  }
+  return pairs * static_cast<double>(p.filter()[d]) / static_cast<double>(std::max<std::int64_t>(taps, 1));
+}
+
+/// The share of a line of y all of whose taps meet the image.
+double all_inside(const ConvProblem& p) {
+  const std::int64_t last = p.in_w - 1 - (p.filter_w - 1) * p.dilation_w + p.pad_w;
+  if (last < 0) return 0;
+  const std::int64_t first = (p.pad_w + p.stride_w - 1) / p.stride_w, end = std::min(p.out()[2], last / p.stride_w + 1);
+  return static_cast<double>(std::max<std::int64_t>(0, end - first)) / static_cast<double>(p.out()[2]);
+}
+
+/// The kernel: what its instruction and its registers hold.
+struct Kernel {
+  const CpuGemmInstruction& facts;
+  bool tiles, stored, wide;  ///< AMX; elements as they lie are the words; AVX-512, which reads parts of such by masks
+  double lanes, pack, rows, least_rows, panel, step, tile_m, tile_n, tile_k;
+  double cycles;  ///< of a product of two vectors, or of as many products
+
+  Kernel(const ConvProblem& p, const KernelConfig& config, const CpuSpec& spec)
+      : facts(*CpuConvSubject{config, spec}.facts()),
+        tiles(facts.instruction == Instruction::amx_bf16 || facts.instruction == Instruction::amx_int8),
+        stored(facts.instruction != Instruction::dot_int16 && facts.elements_per_word * bits_of(p.data_type) == 32),
+        wide(spec.vector_bits == 512),
+        lanes(spec.vector_bits / 32.0),
+        pack(facts.elements_per_word),
+        rows(facts.rows),
+        least_rows(tiles ? 16 : facts.rows / 2.0),
+        panel(facts.columns),
+        step(tiles ? 16 : 1),
+        tile_m(config.algorithm.tile[0]),
+        tile_n(config.algorithm.tile[1]),
+        tile_k(config.algorithm.tile[2]),
+        cycles(lanes * pack / facts.products_per_cycle) {}
+
+  /// Rows in strips of micro-tiles, those that fill them up included.
+  [[nodiscard]] double filled(double some, double strips) const {
+    const double each = some / strips;
+    return strips * (tiles ? std::max(least_rows, to_multiple(each, least_rows)) : std::max(least_rows, each));
+  }
+  /// Counts micro-tiles: strips of `some` rows by vectors of columns along `words` of the sum.
+  void multiply(Counts& counts, double some, double strips, double vectors, double words) const {
+    const double panels = ceil_div(vectors * lanes, panel), all = filled(some, strips);
+    counts.products += all * vectors * words * cycles;
+    counts.loads += words * (all * panels + strips * vectors) / step;
+    counts.steps += strips * panels * words / step;
+  }
+};
+
+/// Whether taps of a row are folded into the channels (Call in kernels/cpu/conv/words.h).
+bool folds(const ConvProblem& p, const Kernel& kernel) {
+  return static_cast<double>(p.c) < kernel.lanes && p.filter_w > 1 && p.dilation_w == 1 &&
+         (p.direction == ConvDirection::forward || (p.direction == ConvDirection::backward_weight && p.groups == 1));
+}
+
+// kernels/cpu/conv/data.h
+Counts blocked_data(const ConvProblem& p, const Kernel& kernel) {
+  constexpr double kFewTiles = 3,
+                   kMostSegments = 17;  // of rows of a task that packs w; of a block that is read in place
+  Counts counts;
+  const bool forward = p.direction == ConvDirection::forward;
+  double phases = 1, taps = static_cast<double>(taps_of(p));
+  for (std::size_t d = 0; d < 3 && !forward; ++d) phases *= static_cast<double>(std::min(p.stride()[d], p.in()[d]));
+  const double columns = static_cast<double>(forward ? p.k : p.c);
+  double depth = static_cast<double>(forward ? p.c : p.k);
+  if (folds(p, kernel)) {
+    depth *= static_cast<double>(p.filter_w);
+    taps /= static_cast<double>(p.filter_w);
+  }
+  const double all_taps = taps, whole_words = kernel.step * kernel.pack;
+  taps /= phases;
+  const double rows = std::max(1.0, std::ceil(pixels(p, forward ? p.out() : p.in()) / phases));
+  const double words = ceil_div(depth, whole_words) * kernel.step, vectors = ceil_div(columns, kernel.lanes);
+  const double panels = ceil_div(vectors * kernel.lanes, kernel.panel);
+  const bool tasks_pack = !p.packed_w && rows <= kFewTiles * kernel.tile_m;
+  const double most_rows = (tasks_pack ? kFewTiles : 1) * kernel.tile_m;
+  const double row_blocks = ceil_div(rows, most_rows);
+  const double most_columns =
+      std::min(kernel.tile_n, kernel.tile_m * kernel.tile_n / to_multiple(std::min(rows, most_rows), kernel.rows));
+  const double column_blocks = ceil_div(panels, std::max(1.0, std::floor(most_columns / kernel.panel)));
+  const double strips = row_blocks * ceil_div(std::ceil(rows / row_blocks), kernel.rows);
+  kernel.multiply(counts, rows, strips, vectors, taps * words);
+
+  counts.lines = rows * taps * column_blocks;
+  const double segments =
+      taps * words <= kernel.tile_k ? taps : std::floor((kernel.tile_k - 2) / std::max(words, 1.0)) + 2;
+  const bool integers = p.data_type == DataType::int8, whole = std::fmod(depth, whole_words) == 0;
+  const bool raised = kernel.facts.instruction == Instruction::dot_int8;
+  const bool folded = folds(p, kernel), line_is_even = !folded || p.groups == 1;
+  const bool in_place =
+      kernel.stored && line_is_even && segments <= kMostSegments && (integers || whole) && (!raised || p.groups == 1);
+  if (!in_place) {
+    counts.copied = counts.lines * ceil_div(depth, kernel.lanes * kernel.pack);
+    if (!(kernel.stored && kernel.wide)) counts.scattered = counts.lines * std::fmod(depth, kernel.lanes * kernel.pack);
+  } else if (raised) {  // the image once for all taps, and what its neighbours meet of it
+    counts.copied = rows * taps / std::clamp(taps, 1.0, 3.0) * ceil_div(depth, kernel.lanes * kernel.pack) / 2;
+  }
+  // Of folded taps, lines that are not even, and those that end beyond the image.
+  if (folded) counts.scattered = counts.lines * depth * (line_is_even ? 1 - all_inside(p) : 1);
+  // Sums that are the result are added up where it lies, but in phases that no tap reaches, where they are zeros.
+  double reached = 1;
+  bool even = true;
+  for (std::size_t d = 0; d < 3 && !forward; ++d) {
+    const std::int64_t of_axis = std::min(p.stride()[d], p.in()[d]);
+    reached *= static_cast<double>(std::min(p.filter()[d], of_axis)) / static_cast<double>(of_axis);
+    even = even && of_axis == 1;
+  }
+  const bool direct = even && p.data_type == DataType::fp32 && std::fmod(columns, kernel.lanes) == 0;
+  counts.results = direct ? 0 : rows * vectors;
+  counts.tails = rows * std::fmod(columns, kernel.lanes);
+  counts.tasks = row_blocks * column_blocks;
+  counts.zeros = (1 - reached) * counts.tasks * kernel.tile_m * kernel.tile_n / kernel.lanes;
+  const double groups = static_cast<double>(p.groups) * phases;
+  for (double* count : {&counts.products, &counts.loads, &counts.steps, &counts.lines, &counts.copied,
+                        &counts.scattered, &counts.results, &counts.tails, &counts.zeros, &counts.tasks})
+    *count *= groups;
+  if (!p.packed_w) counts.packing = static_cast<double>(p.groups) * all_taps * words * vectors;
+  return counts;
+}
+
+// kernels/cpu/conv/weight.h
+Counts blocked_weight(const ConvProblem& p, const Kernel& kernel) {
+  constexpr double kTasksWanted = 64, kLeastPixels = 512;
+  Counts counts;
+  const bool folded = folds(p, kernel);
+  const double c = static_cast<double>(p.c * (folded ? p.filter_w : 1)), k = static_cast<double>(p.k);
+  const double taps = static_cast<double>(taps_of(p)) / static_cast<double>(folded ? p.filter_w : 1);
+  const double rows = taps * c, vectors = ceil_div(k, kernel.lanes), all_pixels = pixels(p, p.out());
+  const double row_blocks = ceil_div(rows, kernel.tile_m), column_blocks = ceil_div(k, kernel.tile_n);
+  const double groups = static_cast<double>(p.groups), tasks = groups * row_blocks * column_blocks;
+  double splits = std::max(1.0, std::min(ceil_div(kTasksWanted, tasks), std::floor(all_pixels / kLeastPixels)));
+  splits = std::max(1.0, ceil_div(all_pixels, to_multiple(ceil_div(all_pixels, splits), kernel.tile_k * kernel.pack)));
+  const double words = to_multiple(ceil_div(all_pixels, kernel.pack), kernel.step);
+  const bool in_place =
+      kernel.stored && kernel.pack == 1 && !folded && std::fmod(c, kernel.least_rows) == 0 && c >= kernel.rows;
+  const bool turned = kernel.tiles && !folded && std::fmod(c, kernel.lanes) == 0 && std::fmod(k, kernel.lanes) == 0;
+  const double strips =
+      in_place ? taps * ceil_div(c, kernel.rows) : row_blocks * ceil_div(std::ceil(rows / row_blocks), kernel.rows);
+  kernel.multiply(counts, groups * rows, groups * strips, vectors, words);
+
+  const double lines = groups * column_blocks * all_pixels * taps;
+  if (in_place || kernel.tiles) counts.lines = lines;
+  if (!in_place) counts.copied = lines * ceil_div(c, kernel.lanes);
+  if (!in_place && !turned) counts.gathered = lines;
+  if (!(kernel.stored && kernel.pack == 1 && kernel.wide))
+    counts.scattered = (in_place ? 0 : lines * std::fmod(c, kernel.lanes)) +
+                       groups * row_blocks * all_pixels * std::fmod(k, kernel.lanes);
+  counts.packing = groups * row_blocks * all_pixels * vectors;
+  counts.results = groups * rows * vectors * (splits > 1 ? splits + 1 : 1);
+  counts.tails = groups * taps * k * (ceil_div(c, kernel.lanes) + std::fmod(c, kernel.lanes));
+  counts.tasks = tasks * splits;
+  return counts;
+}
+
+/// Vectors of the channels of all groups, and the channels of a last one that is not whole.
+struct LaneVectors {
+  double channels, vectors, rest;
+
+  LaneVectors(const ConvProblem& p, double lanes, double block)
+      : channels(static_cast<double>(p.groups * p.c)),
+        vectors(ceil_div(channels, lanes)),
+        rest(std::fmod(channels, block)) {
+    if (rest >= lanes) rest = 0;  // the last vector begins earlier
+  }
+};
+
+// kernels/cpu/conv/depthwise.h
+Counts depthwise_data(const ConvProblem& p, const Kernel& kernel) {
+  constexpr double kBlockVectors = 32, kTogether = 8, kTaskPixels = 512;
+  constexpr double kSharedLoads = 0.6;  // where the next line meets the same rows of the image
+  Counts counts;
+  const bool forward = p.direction == ConvDirection::forward, wide = kernel.wide;
+  const bool narrow = p.c > 1 && (static_cast<double>(p.c) < kernel.lanes || p.data_type != DataType::fp32);
+  const LaneVectors channels(p, kernel.lanes, kBlockVectors * kernel.lanes);
+  const double words = ceil_div(static_cast<double>(p.c), kernel.pack), vectors = channels.vectors;
+  const double phases = static_cast<double>(forward ? 1 : std::min(p.stride_w, p.in_w));
+  const double taps = static_cast<double>(p.filter_w) / phases, pace = static_cast<double>(forward ? p.stride_w : 1);
+  const double line = static_cast<double>(forward ? p.out()[2] : p.in_w) / phases;
+  const double all_pixels = pixels(p, forward ? p.out() : p.in());
+  const double rows = static_cast<double>(p.batch) * met(p, 0) * met(p, 1) * phases;  // of taps, for each line
+  const double products = static_cast<double>(p.batch) * met(p, 0) * met(p, 1) * met(p, 2) * words;
+  counts.products = products * vectors * kernel.cycles;
+  counts.scattered = products * channels.rest;
+  // What slides brings each pixel of the image once for neighbouring taps.
+  const bool slides =
+      p.dilation_w == 1 &&
+      (forward ? pace <= 2 && (taps == 3 || (kernel.pack == 1 && (taps == 5 || taps == 7))) : taps <= 7) &&
+      (p.c == 1 || taps <= 3);
+  if (channels.channels < kernel.lanes) {
+    counts.steps = rows * line;
+  } else if (slides) {
+    counts.steps = rows * std::ceil(line / kTogether) * vectors;
+    counts.loads = counts.steps * words * ((std::min(line, kTogether) - 1) * pace + taps);
+    if (wide && p.c == 1 && pace == 1 && p.filter_h > 1 && p.stride_h == 1) counts.loads *= kSharedLoads;
+  } else {
+    // Pixels that all taps meet go together, the others one by one.
+    const double reach = static_cast<double>((p.filter_w - 1) * p.dilation_w);
+    const double inside = std::max(0.0, std::floor((static_cast<double>(p.in_w) - reach - 1) / pace) + 1);
+    const double whole = std::floor(std::min(line, forward ? inside : line - taps) / kTogether);
+    counts.steps = rows * vectors * (std::max(whole, 0.0) + line - std::max(whole, 0.0) * kTogether);
+    counts.loads = products * vectors;
+  }
+  if (narrow) counts.spread = counts.loads;
+  counts.packing = vectors * static_cast<double>(taps_of(p)) * words;
+  counts.results = all_pixels * vectors;
+  counts.lines = rows;
+  counts.tasks = ceil_div(all_pixels / line, std::max(1.0, std::floor(kTaskPixels / line))) *
+                 ceil_div(channels.channels, kBlockVectors * kernel.lanes);
+  return counts;
+}
+
+// kernels/cpu/conv/depthwise_weight.h
+Counts depthwise_weight(const ConvProblem& p, const Kernel& kernel) {
+  constexpr double kTasksWanted = 64, kLeastPixels = 512, kBlockVectors = 2, kRun = 64;
+  Counts counts;
+  const double most = kernel.wide ? 8 : 4;  // taps, or channels of a group, whose sums are in registers
+  const LaneVectors channels(p, kernel.lanes, kBlockVectors * kernel.lanes);
+  const double width = static_cast<double>(p.c), vectors = channels.vectors, taps = static_cast<double>(taps_of(p));
+  const double blocks = ceil_div(channels.channels, kBlockVectors * kernel.lanes);
+  const double lines = static_cast<double>(p.batch * p.out()[0] * p.out()[1]), line = static_cast<double>(p.out()[2]);
+  double splits = std::max(1.0, std::min(ceil_div(kTasksWanted, blocks), std::floor(lines * line / kLeastPixels)));
+  splits = std::max(1.0, ceil_div(lines, std::max(1.0, ceil_div(lines, splits))));
+  const double rows = static_cast<double>(p.batch) * met(p, 0) * met(p, 1), pairs = rows * met(p, 2);
+  counts.products = pairs * width * vectors * kernel.cycles;
+  if (p.c == 1) {
+    const double parts = ceil_div(static_cast<double>(p.filter_w), most);
+    counts.loads = (pairs + rows * line * parts) * vectors;
+    counts.steps = rows * parts * vectors;
+    counts.lines = rows * blocks;
+    if (channels.channels < kernel.lanes) counts.scattered = 2 * pairs * channels.channels;
+  } else {
+    counts.copied = (pairs + lines * line) * vectors;
+    if (width < kernel.lanes) counts.spread = pairs * width * vectors;
+    counts.steps = rows * static_cast<double>(p.filter_w) * ceil_div(line, kRun) * blocks * ceil_div(width, most);
+    counts.lines = pairs * blocks;
+    if (channels.channels < kBlockVectors * kernel.lanes) counts.scattered = (pairs + lines * line) * channels.channels;
+  }
+  counts.results = 2 * splits * taps * width * vectors;
+  counts.tails = channels.channels * taps * width;
+  counts.tasks = splits * blocks;
+  return counts;
+}
+
+Counts counts_of(const ConvProblem& p, const KernelConfig& config, const Kernel& kernel) {
+  const bool weight = p.direction == ConvDirection::backward_weight;
+  if (std::get<ConvSignature>(config.signature).depthwise)
+    return weight ? depthwise_weight(p, kernel) : depthwise_data(p, kernel);
+  return weight ? blocked_weight(p, kernel) : blocked_data(p, kernel);
+}
+
+}  // namespace
+
+CpuConvTerms cpu_conv_terms(const ConvProblem& p, const KernelConfig& config, const CpuSpec& spec) {
+  Counts n;
+  if (!is_empty(p) && p.batch > 0) n = counts_of(p, config, Kernel(p, config, spec));
+  CpuConvTerms terms = {n.products, n.loads,    n.spread,    n.steps,   n.lines,
+                        n.copied,   n.gathered, n.scattered, n.packing, n.results,
+                        n.tails,    n.zeros,    n.tasks,     1,         bytes_of(p) / spec.memory_bytes_per_cycle};
+  for (double& term : terms) term /= spec.clock_hz;
+  return terms;
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,53 @@
+#include "spec/cpu/conv_model.hpp"
+
+#include <fmt/format.h>
+
+#include "spec/fitted_terms.hpp"
+#include "spec/json_reader.hpp"
+#include "vocabulary/enum_table.hpp"
+
+namespace tilesmith {
+namespace {
+
+/// The kernels that a name is of: PIPELINE_DIRECTION, or PIPELINE_DIRECTION_TYPE.
+Result<CpuConvModel::Kernels> kernels_named(std::string_view name, const JsonReader& reader) {
+  for (const Pipeline pipeline : {Pipeline::blocked, Pipeline::depthwise})
+    for (const ConvDirection direction :
+         {ConvDirection::forward, ConvDirection::backward_data, ConvDirection::backward_weight}) {
+      const std::string usual = fmt::format("{}_{}", name_of(pipeline), name_of(direction));
+      if (name == usual) return CpuConvModel::Kernels{pipeline, direction, std::nullopt};
+      if (!name.starts_with(usual + "_")) continue;
+      const auto type = parse_enum<DataType>(name.substr(usual.size() + 1));
+      if (!type) return std::unexpected(type.error().in(reader.place()));
+      return CpuConvModel::Kernels{pipeline, direction, *type};
+    }
+  return reader.refuse("coefficients of PIPELINE_DIRECTION or PIPELINE_DIRECTION_TYPE, as blocked_fwd_bf16");
+}
+
+}  // namespace
+
+const CpuConvTerms* CpuConvModel::coefficients(Pipeline pipeline, ConvDirection direction, DataType type) const {
+  const CpuConvTerms* usual = nullptr;
+  for (const Kernels& each : kernels) {
+    if (each.pipeline != pipeline || each.direction != direction) continue;
+    if (each.data_type == type) return &each.cycles;
+    if (!each.data_type) usual = &each.cycles;
+  }
+  return usual;
+}
+
+Result<CpuConvModel> read_cpu_conv_model(const JsonReader& reader) {
+  TS_TRY(reader.only({"command", "date", "pipelines"}));
+  CpuConvModel model;
+  TS_ASSIGN(model.command, reader.at("command").string());
+  TS_ASSIGN(model.date, reader.at("date").string());
+  TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
+  for (const auto& [name, item] : pipelines) {
+    TS_ASSIGN(CpuConvModel::Kernels kernels, kernels_named(name, item));
+    TS_ASSIGN(kernels.cycles, read_fitted_terms(item, kCpuConvTerms));
+    model.kernels.push_back(kernels);
+  }
+  return model;
+}
+
+}  // namespace tilesmith

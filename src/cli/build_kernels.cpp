@@ -14,11 +14,11 @@ namespace tilesmith::cli {
 
 Status build_kernels(KernelBuilder& builder, std::span<const KernelConfig> configs, int workers) {
   std::unique_ptr<Progress> progress;
-  const std::vector<Status> built =
-      builder.build(configs, workers, [&](std::size_t done, std::size_t total, std::size_t failed) {
-        if (!progress) progress = std::make_unique<Progress>("compiling", total);
-        progress->update(done, failed == 0 ? std::string() : fmt::format("{} failed", failed));
-      });
+  const auto report = [&](std::size_t done, std::size_t total, std::size_t failed) {
+    if (!progress) progress = std::make_unique<Progress>("compiling", total);
+    progress->update(done, failed == 0 ? std::string() : fmt::format("{} failed", failed));
+  };
+  const std::vector<Status> built = builder.build(configs, workers, report, Keep::required);
   progress.reset();
   constexpr std::size_t kMostSaid = 10;
   std::size_t failed = 0, sourceless = 0;
@@ -41,7 +41,7 @@ Status build_kernels(KernelBuilder& builder, std::span<const KernelConfig> confi
   }
   for (const auto& [reason, count] : refusals) fmt::print("{} without a source: {}\n", count, reason);
   fmt::print("{} of {} instances are in the store\n", built.size() - failed - sourceless, built.size());
-  if (failed > 0) return fail(ErrorCode::compile_failed, fmt::format("{} instances could not be built", failed));
+  if (failed > 0) return fail(ErrorCode::compile_failed, fmt::format("{} instances are not in the store", failed));
   return {};
 }
 

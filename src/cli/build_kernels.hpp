@@ -10,7 +10,8 @@
 namespace tilesmith::cli {
 
 /// Prints how many kernels are in the store, and why the others are not; each reason once. Instances that have no
-/// source are counted by reason. Error: compile_failed, when a kernel that has one could not be built.
+/// source are counted by reason. Error: compile_failed, when a kernel that has one could not be built or
+/// kept.
 [[nodiscard]] Status build_kernels(KernelBuilder& builder, std::span<const KernelConfig> configs, int workers);
 
 }  // namespace tilesmith::cli

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <memory>
 
+#include "base/env.hpp"
 #include "base/json.hpp"
 #include "cli/verbs.hpp"
 #include "jit/kept_counts.hpp"
@@ -62,13 +63,16 @@ void print(const BuildCounts& counts) {
       1e-9 * static_cast<double>(counts.build_ns), counts.failed_builds, counts.fallbacks);
 }
 
+/// Calls go on without a store, but these verbs are about it.
+Result<std::unique_ptr<Store>> open_store() {
+  TS_ASSIGN(const CacheDirectory place, cache_directory());
+  return Store::open(place.path);
+}
+
 Status stats(bool as_json) {
-  TS_ASSIGN(const std::unique_ptr<Store> store, Store::open());
+  TS_ASSIGN(const std::unique_ptr<Store> store, open_store());
   TS_ASSIGN(const StoreStats stats, store->stats());
-  BuildCounts counts;
-  if (!store->root().empty()) {
-    TS_ASSIGN(counts, read_counts(store->root()));
-  }
+  TS_ASSIGN(const BuildCounts counts, read_counts(store->root()));
   if (as_json) {
     nlohmann::json out = to_json(stats);
     out["path"] = store->root().string();
@@ -83,7 +87,7 @@ Status stats(bool as_json) {
 }
 
 Status verify(bool as_json) {
-  TS_ASSIGN(const std::unique_ptr<Store> store, Store::open());
+  TS_ASSIGN(const std::unique_ptr<Store> store, open_store());
   TS_ASSIGN(const StoreVerdict verdict, store->verify());
   if (as_json) {
     nlohmann::json corrupt = nlohmann::json::array();
@@ -107,7 +111,7 @@ Status verify(bool as_json) {
 
 Status prune(const std::string& max, OtherVersions others, bool as_json) {
   TS_ASSIGN(const std::uint64_t bytes, parse_size(max));
-  TS_ASSIGN(const std::unique_ptr<Store> store, Store::open());
+  TS_ASSIGN(const std::unique_ptr<Store> store, open_store());
   TS_ASSIGN(const PruneResult result, store->prune(bytes, others));
   if (as_json) {
     fmt::print("{}\n", nlohmann::json{{"removed", result.removed}, {"left", to_json(result.left)}}.dump(2));

@@ -34,9 +34,8 @@ Result<Binary> KernelBuilder::find(const Source& source, BuildPolicy policy, std
     const Waiting waiting("tilesmith: compiling " + source.name);
     return tilesmith::build(*store_, *toolchain_, source, options);
   }
-  TS_ASSIGN(const EntryKey entry, entry_key(source, toolchain_->identity()));
-  TS_ASSIGN(const std::optional<Binary> stored, store_->find(entry));
-  if (stored) return *stored;
+  TS_ASSIGN(const std::optional<Binary> found, stored(source));
+  if (found) return *found;
   if (policy == BuildPolicy::allowed)
     return fail(ErrorCode::not_found,
                 fmt::format("kernel {} is not in the store, and TILESMITH_BUILD is never", source.name),
@@ -46,8 +45,13 @@ Result<Binary> KernelBuilder::find(const Source& source, BuildPolicy policy, std
               fmt::format("a call that may compile it, once; or {}", before));
 }
 
+Result<std::optional<Binary>> KernelBuilder::stored(const Source& source) {
+  TS_ASSIGN(const EntryKey entry, entry_key(source, toolchain_->identity()));
+  return store_->find(entry);
+}
+
 std::vector<Status> KernelBuilder::build(std::span<const KernelConfig> configs, int workers,
-                                         const BuildCounter& progress) {
+                                         const BuildCounter& progress, Keep keep) {
   std::vector<Status> statuses(configs.size());
   std::vector<Source> sources;
   std::vector<std::size_t> owners;  // the config each source belongs to
@@ -71,14 +75,32 @@ std::vector<Status> KernelBuilder::build(std::span<const KernelConfig> configs, 
     for (const std::size_t owner : owners) statuses[owner] = opened;
     return statuses;
   }
+  const bool required = keep == Keep::required;
+  const std::filesystem::path& root = store_->root();
+  if (required && !store_->writable()) {
+    const Error closed{ErrorCode::io,
+                       root.empty() ? "there is no store" : fmt::format("{} is read only", root.string()),
+                       "TILESMITH_CACHE_DIR=DIRECTORY, where compiled kernels can be kept"};
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      const Result<std::optional<Binary>> found = stored(sources[i]);
+      if (!found || !*found) statuses[owners[i]] = std::unexpected(found ? closed : found.error());
+    }
+    return statuses;
+  }
   BuildOptions options;
   options.limits = limits_;
   options.workers = workers;
   options.batch = 4;  // one compiler start for several kernels, while a short list still spreads over the workers
   if (progress) options.progress = [&](const BuildProgress& p) { progress(p.done, p.total, p.failed); };
   const std::vector<Result<Binary>> built = tilesmith::build(*store_, *toolchain_, sources, options);
-  for (std::size_t i = 0; i < built.size(); ++i)
-    if (!built[i]) statuses[owners[i]] = std::unexpected(built[i].error());
+  for (std::size_t i = 0; i < built.size(); ++i) {
+    if (!built[i]) {
+      statuses[owners[i]] = std::unexpected(built[i].error());
+    } else if (required && !built[i]->path.string().starts_with(root.string() + '/')) {
+      statuses[owners[i]] = fail(ErrorCode::io, fmt::format("{} cannot keep it, though it compiles", root.string()),
+                                 "free disk space, or TILESMITH_CACHE_DIR=DIRECTORY");
+    }
+  }
   return statuses;
 }
 

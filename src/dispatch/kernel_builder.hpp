@@ -2,6 +2,7 @@
 // store. The toolchain is looked for when the first kernel is needed, and a failure to find one is remembered.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -23,6 +24,9 @@
 
 namespace tilesmith {
 
+/// Whether compiled kernels must be there for the next process.
+enum class Keep : std::uint8_t { if_possible, required };
+
 class KernelBuilder {
  public:
   using Generate = std::function<Result<Source>(const KernelConfig&)>;
@@ -38,9 +42,10 @@ class KernelBuilder {
   /// The binary of a kernel that belongs to no config: there is nothing to choose about it.
   [[nodiscard]] Result<Binary> find(const Source& source, BuildPolicy policy);
 
-  /// Compiles what is not in the store, several at a time; one status per config, in order.
+  /// Compiles what is not in the store, several at a time; one status per config, in order. With Keep::required a
+  /// kernel that the store cannot take is an error too, and nothing is compiled for a store that takes nothing.
   [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
-                                          const BuildCounter& progress);
+                                          const BuildCounter& progress, Keep keep = Keep::if_possible);
 
   /// The identity of the toolchain; empty where there is none.
   [[nodiscard]] std::string compiler();
@@ -48,6 +53,8 @@ class KernelBuilder {
  private:
   /// `before` is how the kernel can be compiled before it is needed.
   [[nodiscard]] Result<Binary> find(const Source& source, BuildPolicy policy, std::string_view before);
+  /// The source's binary among what an open store has; nothing when it is to be compiled.
+  [[nodiscard]] Result<std::optional<Binary>> stored(const Source& source);
   /// Finds the compiler and opens the store, once.
   [[nodiscard]] Status open();
   void begin_anew();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "base/json.hpp"
@@ -348,6 +349,42 @@ TEST(Usage, StoreStatsCountsWhatAllProcessesDid) {
   EXPECT_EQ(counts["hits"], 2 * counts["builds"].get<int>()) << counts.dump();
   EXPECT_GT(counts["build_seconds"], 0);
   EXPECT_NE(run("store stats").output.find("all processes found 2 kernels here"), std::string::npos);
+}
+
+TEST(Usage, ABuildThatNothingKeepsFails) {
+  const testing::EmptyStore scratch;
+  const std::string build =
+      "build --arch x86_64_v3 --kernel attention_fwd_fp32_batch_d64_dv64_decode_fma_tile1x256_on_x86_64_v3";
+  const auto refused = [&](const std::filesystem::path& store, const std::string& why) {
+    const testing::ScopedVariable place("TILESMITH_CACHE_DIR", store.string());
+    const ProcessOutcome outcome = run(build);
+    EXPECT_EQ(outcome.code, 1) << outcome.errors;
+    EXPECT_NE(outcome.output.find("0 of 1 instances are in the store"), std::string::npos) << outcome.output;
+    EXPECT_NE(outcome.errors.find(why), std::string::npos) << outcome.errors;
+  };
+  const std::filesystem::path file = scratch.path() / "file", split = scratch.path() / "split";
+  std::ofstream(file) << "no directory";
+  refused(file, "there is no store");
+  {
+    const testing::ScopedVariable place("TILESMITH_CACHE_DIR", file.string());
+    for (const char* words : {"store stats", "store verify", "store prune", "store stats --json"}) {
+      const ProcessOutcome outcome = run(words);
+      EXPECT_EQ(outcome.code, 1) << words;
+      EXPECT_EQ(outcome.output, "") << words;
+      EXPECT_NE(outcome.errors.find(file.string()), std::string::npos) << words << ": " << outcome.errors;
+    }
+  }
+  // Entries cannot be renamed into another file system, which is as good as a full one.
+  const auto other = TemporaryDirectory::create("tilesmith-cli-test-", "/dev/shm");
+  if (!other) GTEST_SKIP() << other.error().text();
+  std::error_code code;
+  std::filesystem::rename(file, other->path() / "file", code);
+  if (!code) GTEST_SKIP() << "/dev/shm is the file system of " << scratch.path();
+  std::filesystem::create_directories(split / "v1");
+  for (const auto& each : {split, split / "v1"})
+    std::filesystem::permissions(each, std::filesystem::perms::owner_all, std::filesystem::perm_options::replace);
+  std::filesystem::create_directory_symlink(other->path(), split / "v1/entries");
+  refused(split, "cannot keep it");
 }
 
 TEST(Usage, AFullStandardOutputIsAFailure) {

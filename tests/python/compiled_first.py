@@ -18,6 +18,13 @@ def appended(torch, tilesmith, k, seqlens, **queries):
     return k_cache, v_cache, seqlens if turned is None else turned
 
 
+def attended(torch, tilesmith, q, seqlens, **options):
+    """The caches after attention that appends, and its output."""
+    caches = torch.zeros(1, 40, 2, 64), torch.zeros(1, 40, 2, 64)
+    return *caches, tilesmith.attention(q[:, :, :2], *caches, k_new=q[:, :, :2], v_new=q[:, :, 2:4], seqlens_k=seqlens, rotary_cos=torch.ones(40, 32) / 2,
+                                        rotary_sin=torch.ones(40, 32), **options)  # fmt: skip
+
+
 def calls(torch, tilesmith):
     q, x, w = torch.rand(1, 2, 16, 64), torch.rand(8, 32), torch.rand(16, 32)
     ends = torch.tensor([3, 8], dtype=torch.int32)
@@ -41,6 +48,7 @@ def calls(torch, tilesmith):
         "append_kv": (lambda q, ends: appended(torch, tilesmith, q, ends), q, ends[:1]),
         "append_kv with an output": (lambda q, ends: appended(torch, tilesmith, q, ends, q=q, out_q=torch.empty_like(q)), q, ends[:1]),
         "append_kv of queries": (lambda q, ends: appended(torch, tilesmith, q, ends, q=q), q, ends[:1]),
+        "attention that appends": (lambda q, ends: attended(torch, tilesmith, q, ends), q, ends[:1]),
         "conv2d": (lambda x, w: tilesmith.conv2d(x, w, padding=1, activation="relu"), torch.rand(2, 3, 7, 8), torch.rand(4, 3, 3, 3)),
         "conv_backward_weight": (lambda dy, x: tilesmith.conv_backward_weight(dy, x, (4, 3, 3), bias=True), torch.rand(2, 4, 5),
                                  torch.rand(2, 3, 7)),
@@ -59,6 +67,7 @@ def calls_with_options(torch, tilesmith):
     return {
         "attention": (lambda q, **given: tilesmith.attention(q, q, q, **given), q),
         "attention with an output": (lambda q, **given: tilesmith.attention(q, q, q, out=torch.empty_like(q), **given), q),
+        "attention that appends": (lambda q, ends, **given: attended(torch, tilesmith, q, ends, **given), q, ends[:1]),
         "scaled_dot_product_attention": (lambda q, **given: tilesmith.scaled_dot_product_attention(q, q, q, **given), q),
         "matmul": (lambda x, w, **given: tilesmith.matmul(x, w.T, **given), x, w),
         "matmul with amax": (lambda x, w, **given: tilesmith.matmul(x, w.T, amax=True, **given), x, w),

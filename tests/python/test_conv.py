@@ -236,3 +236,20 @@ def test_numbers_of_numpy_are_numbers():
 def test_a_result_beyond_all_memory_is_no_crash():
     with pytest.raises(tilesmith.OutOfMemory, match="array is too big"):
         tilesmith.conv3d(np.ones((1, 3, 4, 4, 4), "f4"), np.ones((4, 3, 3, 3, 3), "f4"), padding=1 << 31)
+
+
+@pytest.mark.compiles
+@pytest.mark.parametrize("shape, order", [((32, 1, 2, 1, 3), (4, 2, 3, 1, 0)), ((64, 4, 3, 1, 1), (4, 1, 0, 2, 3))])
+def test_the_stride_of_an_only_tap_says_nothing(shape, order):
+    """Filters that lie in any order: a kernel that packs them must not take them for lines by such a stride."""
+    torch.manual_seed(1)
+    groups = shape[0] // shape[1]
+    w = torch.randn(shape).permute(order).contiguous().permute(*np.argsort(order))
+    x = torch.randn(1, groups * shape[1], 5, 7, 4)
+    expected = torch.nn.functional.conv3d(x, w.contiguous(), padding=(1, 1, 2), groups=groups)
+    torch.testing.assert_close(tilesmith.conv3d(x, w, padding=(1, 1, 2), groups=groups), expected, rtol=1e-4, atol=1e-4)
+    dy = torch.randn_like(expected)
+    dw = torch.empty_like(w)  # of w's strides
+    tilesmith.conv_backward_weight(dy, x, shape, padding=(1, 1, 2), groups=groups, out=dw)
+    expected = torch.nn.grad.conv3d_weight(x, shape, dy, padding=(1, 1, 2), groups=groups)
+    torch.testing.assert_close(dw, expected, rtol=1e-4, atol=1e-3)

@@ -97,10 +97,14 @@ void run_pack(const void* args_pointer, long long task, void*) {
   const auto place = [&](int l) { return (channel + l) / width * s.group + (channel + l) % width * own; };
   float* to = static_cast<float*>(args.workspace) + task * words_of_vector(args);
   if constexpr (kOffset) return pack_fours(args, channel, count, to);
-  // A channel's weights that lie evenly are lines, which are turned.
-  const long long step = width == 1 ? s.spatial[2] : other;
-  if (s.spatial[2] == width * step && (args.filter[1] == 1 || s.spatial[1] == args.filter[2] * s.spatial[2]) &&
-      (args.filter[0] == 1 || s.spatial[0] == args.filter[1] * s.spatial[1])) {
+  // A channel's weights that lie evenly are lines, which are turned. The stride of a dimension's only member says
+  // nothing.
+  const int inner = args.filter[2] > 1 ? 2 : args.filter[1] > 1 ? 1 : 0;
+  const long long step = width == 1 ? s.spatial[inner] : other;
+  const auto even = [&](int dim, long long within) {
+    return args.filter[dim] == 1 || s.spatial[dim] == within * width * step;
+  };
+  if (even(2, 1) && even(1, args.filter[2]) && even(0, args.filter[1] * args.filter[2])) {
     for (long long first = 0; first < taps * width; first += kLanes, to += kLanes * kLanes) {
       const int some = (int)min_of(kLanes, taps * width - first);
       float lines[kLanes * kLanes], turned[kLanes * kLanes];

@@ -288,11 +288,13 @@ void run_reduce(const void* args_pointer, long long task, void*) {
   const long long channel = task * kLanes, width = shape.width;
   const int channels = (int)min_of(kLanes, channels_of(args) - channel);
   const float* const partials = static_cast<const float*>(args.workspace) + channel;
-  // A channel's weights that lie evenly are written as lines.
-  const long long step = width == 1 ? s.spatial[2] : s.channel;
-  const bool even = s.spatial[2] == width * step &&
-                    (args.filter[1] == 1 || s.spatial[1] == args.filter[2] * s.spatial[2]) &&
-                    (args.filter[0] == 1 || s.spatial[0] == args.filter[1] * s.spatial[1]);
+  // A channel's weights that lie evenly are written as lines. The stride of a dimension's only member says nothing.
+  const int inner = args.filter[2] > 1 ? 2 : args.filter[1] > 1 ? 1 : 0;
+  const long long step = width == 1 ? s.spatial[inner] : s.channel;
+  const auto lies = [&](int dim, long long within) {
+    return args.filter[dim] == 1 || s.spatial[dim] == within * width * step;
+  };
+  const bool even = lies(2, 1) && lies(1, args.filter[2]) && lies(0, args.filter[1] * args.filter[2]);
   for (long long first = 0; first < shape.factors; first += kLanes) {
     const int count = (int)min_of(kLanes, shape.factors - first);
     float lines[kLanes * kLanes] = {}, turned[kLanes * kLanes + kLanes];

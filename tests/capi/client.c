@@ -11,12 +11,13 @@
 #define PIN(name, condition) typedef char pin_##name[(condition) ? 1 : -1]
 PIN(error, sizeof(tilesmith_error) == 32);
 PIN(scale, sizeof(tilesmith_scale) == 32);
-PIN(attention, sizeof(tilesmith_attention) == 600);
+PIN(attention, sizeof(tilesmith_attention) == 768);
 PIN(attention_strides, offsetof(tilesmith_attention, q_strides) == 128);
 PIN(attention_pointers, offsetof(tilesmith_attention, q) == 304);
 PIN(attention_tail, offsetof(tilesmith_attention, offset) == 416);
 PIN(attention_scales, offsetof(tilesmith_attention, q_scale) == 424);
 PIN(attention_pages, offsetof(tilesmith_attention, page_size) == 536);
+PIN(attention_append, offsetof(tilesmith_attention, k_new) == 600);
 PIN(attention_gradients, sizeof(tilesmith_attention_gradients) == 288);
 PIN(attention_gradients_pointers, offsetof(tilesmith_attention_gradients, dout) == 192);
 PIN(states, sizeof(tilesmith_states) == 200);

@@ -105,6 +105,10 @@ TEST(SpecFiles, AFolderOverridesAndBadFoldersAreNamed) {
   EXPECT_EQ(*spec_file_text("cpu/x86_64_v4.json"), "{}");
   EXPECT_NE(spec_file_text("cpu/x86_64_v3.json")->find("x86_64_v3"), std::string::npos);
   EXPECT_FALSE(load_cpu_specs().has_value());
+  std::filesystem::rename(folder / "cpu", folder / "cpus");
+  const auto misspelt = spec_files("cpu");
+  ASSERT_FALSE(misspelt.has_value());
+  EXPECT_NE(misspelt.error().message.find("which has no folder of specs"), std::string::npos);
   ::setenv("TILESMITH_SPEC_DIR", "/nonexistent/specs", 1);
   const auto missing = spec_files("cpu");
   ASSERT_FALSE(missing.has_value());

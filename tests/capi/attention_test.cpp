@@ -97,7 +97,7 @@ TEST(AttentionCall, NumbersThatAreNoValue) {
   EXPECT_EQ(failure_with([](auto& c) { c.mode = -1; }), "mode is -1");
   EXPECT_EQ(failure_with([](auto& c) { c.mask = 3; }), "mask is 3");
   EXPECT_EQ(failure_with([](auto& c) { c.bias_kind = 3; }), "bias_kind is 3");
-  EXPECT_EQ(failure_with([](auto& c) { c.traits |= 512; }), "traits is 0x208");
+  EXPECT_EQ(failure_with([](auto& c) { c.traits |= 1024; }), "traits is 0x408");
   EXPECT_EQ(failure_with([](auto& c) { c.cache = 3; }), "cache is 3");
   EXPECT_EQ(failure_with([](auto& c) { c.cache = (std::int64_t{1} << 32) + 1; }), "cache is 4294967297");
   EXPECT_EQ(failure_with([](auto& c) { c.reserved = 1; }), "a reserved field is not 0");

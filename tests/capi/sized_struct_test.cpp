@@ -36,7 +36,7 @@ TEST(SizedStruct, EveryEntryChecksItsOwn) {
   EXPECT_EQ(tilesmith_attention_dense(&call, TILESMITH_BHSD), TILESMITH_INVALID_ARGUMENT);
   ASSERT_EQ(tilesmith_last_error(&last), TILESMITH_SUCCESS);
   EXPECT_STREQ(last.message, "tilesmith_attention.struct_size is 0");
-  EXPECT_STREQ(last.hint, "sizeof(tilesmith_attention), which is 600; its _INIT macro sets it");
+  EXPECT_STREQ(last.hint, "sizeof(tilesmith_attention), which is 768; its _INIT macro sets it");
 }
 
 struct Sample {

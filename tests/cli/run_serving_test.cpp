@@ -40,7 +40,7 @@ TEST(RunServing, CallsWithoutAPlanAreVerified) {
 TEST(RunServing, WhatCannotBeIsRefused) {
   for (const auto& [words, message] :
        {std::pair{"append_kv --rotary-dim 3", "rotary_dim is 3"}, std::pair{"append_kv --cache e5m2", "e5m2"},
-        std::pair{"append_kv --rotary-style quarter", "--rotary-style is quarter"},
+        std::pair{"append_kv --rotary-style quarter", "\"quarter\" is no rotary style"},
         std::pair{"append_kv --page-size 0", "page_size is 0"},
         std::pair{"append_kv --row-scale", "cache that has none"},
         std::pair{"append_kv --vectorized-pages --page-size 7", "vectorized pages of 7 keys"},
@@ -60,7 +60,7 @@ TEST(RunServing, InstancesThatAppendAreListed) {
   ASSERT_FALSE(json["candidates"].empty());
   EXPECT_EQ(json["candidates"][0]["name"].get<std::string>().find("fmha_fwd_appendkv_bf16"), 0u);
   for (const auto& [words, message] : {std::pair{"--origin ck --cache int8", "type of the new tokens"},
-                                       std::pair{"--origin ck --rotary-style quarter", "--rotary-style is quarter"},
+                                       std::pair{"--origin ck --rotary-style quarter", "\"quarter\" is no rotary style"},
                                        std::pair{"", "nothing to choose"}, std::pair{"--origin ck -m 3", "-m"}}) {
     const ProcessOutcome outcome = run(list + words);
     EXPECT_NE(outcome.code, 0) << words;

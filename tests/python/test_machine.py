@@ -125,7 +125,7 @@ def test_the_structures_are_the_headers():
     for name, structure in structures.items():
         body = re.search(rf"typedef struct {name} {{(.*?)}} {name};", text, flags=re.S)[1]
         assert re.findall(r"(\w+)(?:\[\w+\])?;", body) == [field[0] for field in structure._fields_], name
-    assert ctypes.sizeof(_library.Attention) == 600 and _library.Attention.q.offset == 304
+    assert ctypes.sizeof(_library.Attention) == 768 and _library.Attention.q.offset == 304
     assert ctypes.sizeof(_library.Gemm) == 720 and _library.Gemm.epilogue.offset == 216
 
 

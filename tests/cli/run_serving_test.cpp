@@ -59,9 +59,10 @@ TEST(RunServing, InstancesThatAppendAreListed) {
       testing::document(run(list + "--origin ck --heads-q 8 --heads-kv 2 --rotary-dim 64 --seqlen 5 --json"));
   ASSERT_FALSE(json["candidates"].empty());
   EXPECT_EQ(json["candidates"][0]["name"].get<std::string>().find("fmha_fwd_appendkv_bf16"), 0u);
-  for (const auto& [words, message] : {std::pair{"--origin ck --cache int8", "type of the new tokens"},
-                                       std::pair{"--origin ck --rotary-style quarter", "\"quarter\" is no rotary style"},
-                                       std::pair{"", "nothing to choose"}, std::pair{"--origin ck -m 3", "-m"}}) {
+  for (const auto& [words, message] :
+       {std::pair{"--origin ck --cache int8", "type of the new tokens"},
+        std::pair{"--origin ck --rotary-style quarter", "\"quarter\" is no rotary style"},
+        std::pair{"", "nothing to choose"}, std::pair{"--origin ck -m 3", "-m"}}) {
     const ProcessOutcome outcome = run(list + words);
     EXPECT_NE(outcome.code, 0) << words;
     EXPECT_NE(outcome.errors.find(message), std::string::npos) << words << "\n" << outcome.errors;

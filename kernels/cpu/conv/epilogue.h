@@ -138,13 +138,15 @@ inline void finish_lines(const TsConvArgs& args, const TsConvStrides& strides, l
     if (args.operations[operations] == TS_ADD || args.operations[operations] == TS_MULTIPLY)
       lines.places(line_strides(args.operand[operations].strides), channel, places_of[operations]);
 
-  // One line after the other: eight that are written in turns take longer.
-  if (operations == 0 && s.channel == 1 && count % kLanes == 0)
+  // One line after the other: eight that are written in turns take longer. The last vector overlaps the one before.
+  if (operations == 0 && s.channel == 1 && count >= kLanes)
     return with_result_type(args.out_type, [&]<class T>(T) {
       for (int r = 0; r < lines.count; ++r) {
         auto* const to = static_cast<typename T::Type*>(args.out) + places[r];
-        for (int i = 0; i < count; i += kLanes)
-          store_floats<T::kElement, kLanes>(to + i, as_floats(load(from[r] + i), i));
+        for (int i = 0; i < count; i += kLanes) {
+          const int at = (int)min_of(i, count - kLanes);
+          store_floats<T::kElement, kLanes>(to + at, as_floats(load(from[r] + at), at));
+        }
       }
     });
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "problem/attention/problem.hpp"
+#include "problem/conv/problem.hpp"
 #include "problem/gemm/problem.hpp"
 
 namespace tilesmith {
@@ -44,6 +45,7 @@ TEST(RandomShapes, OfEachOperationAreValidAndTheSameForASeed) {
   expect_draws<Gemm>({.count = 200, .seed = 3, .types = {DataType::bf16, DataType::fp8}, .most_flops = 1e12});
   expect_draws<Gemm>({.count = 80, .most_flops = 1e9, .most_bytes = 2.5e8});
   expect_draws<AttentionFwd>({.count = 100, .most_flops = 1e12});
+  expect_draws<Conv>({.count = 100, .types = {DataType::fp32, DataType::int8, DataType::fp8}, .most_flops = 1e12});
 }
 
 TEST(RandomShapes, OneFamilyAloneHasTheDrawsThatItHasAmongAll) {

@@ -91,10 +91,7 @@ Status Line<Conv>::complete(ConvCall& call, const GivenFields& given) {
     p.pad_high_h = p.pad_h;
     p.pad_high_w = p.pad_w;
   }
-  if (!given.has("type_out"))
-    p.type_out = p.data_type == DataType::int8  ? DataType::fp32
-                 : p.data_type == DataType::fp8 ? DataType::bf16
-                                                : p.data_type;
+  if (!given.has("type_out")) p.type_out = usual_type_out(p.data_type);
   if (!given.has("type_bias")) p.type_bias = p.type_out == DataType::int8 ? DataType::fp32 : p.type_out;
   TS_TRY(check_clamp_option(given, p));
   return validate(p);

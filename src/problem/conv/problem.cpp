@@ -203,6 +203,11 @@ double bytes_of(const ConvProblem& p) {
          bytes(ConvDirection::backward_weight, p.groups * p.k * p.c * taps_of(p));
 }
 
+DataType usual_type_out(DataType data_type) {
+  if (data_type == DataType::int8) return DataType::fp32;
+  return data_type == DataType::fp8 ? DataType::bf16 : data_type;
+}
+
 bool is_empty(const ConvProblem& p) {
   return p.batch == 0 && p.direction != ConvDirection::backward_weight;
 }

@@ -21,6 +21,9 @@ namespace tilesmith {
 /// Bytes of x, w and y, each once.
 [[nodiscard]] double bytes_of(const ConvProblem& problem);
 
+/// The type of a result that is not named: fp32 of int8, bf16 of fp8.
+[[nodiscard]] DataType usual_type_out(DataType data_type);
+
 /// Whether the problem's result has no elements.
 [[nodiscard]] bool is_empty(const ConvProblem& problem);
 

@@ -1,5 +1,6 @@
 #include <array>
 
+#include "problem/conv/problem.hpp"
 #include "tune/random_shapes.hpp"
 
 namespace tilesmith {
@@ -19,8 +20,10 @@ std::span<const std::string_view> ShapeFamilies<Conv>::families() {
 
 ConvProblem ShapeFamilies<Conv>::draw(std::string_view family, DataType type, ShapeRandom& random) {
   ConvProblem p;
-  p.data_type = p.type_out = p.type_bias = type;
+  p.data_type = type;
+  p.type_out = p.type_bias = usual_type_out(type);
   p.direction = random.one_of(kDirections);
+  if (bits_of(type) == 8) p.direction = ConvDirection::forward;  // there are no others
   p.batch = random.size(1, 16);
   p.in_w = random.size(7, 112);
   p.in_h = family == "line" ? 1 : p.in_w;

@@ -115,7 +115,8 @@ Counts blocked_data(const ConvProblem& p, const Kernel& kernel) {
   const double row_blocks = ceil_div(rows, most_rows);
   const double most_columns =
       std::min(kernel.tile_n, kernel.tile_m * kernel.tile_n / to_multiple(std::min(rows, most_rows), kernel.rows));
-  const double column_blocks = ceil_div(panels, std::max(1.0, std::floor(most_columns / kernel.panel)));
+  const double block_panels = std::max(1.0, std::floor(most_columns / kernel.panel));
+  const double column_blocks = ceil_div(panels, block_panels);
   const double strips = row_blocks * ceil_div(std::ceil(rows / row_blocks), kernel.rows);
   kernel.multiply(counts, rows, strips, vectors, taps * words);
 
@@ -145,7 +146,10 @@ Counts blocked_data(const ConvProblem& p, const Kernel& kernel) {
   }
   const bool direct = even && p.data_type == DataType::fp32 && std::fmod(columns, kernel.lanes) == 0;
   counts.results = direct ? 0 : rows * vectors;
-  counts.tails = rows * std::fmod(columns, kernel.lanes);
+  // A last vector overlaps the one before, where its block has one and nothing follows the sums.
+  const double last_columns = columns - (column_blocks - 1) * block_panels * kernel.panel;
+  const bool overlaps = last_columns >= kernel.lanes && p.epilogue.empty();
+  counts.tails = overlaps ? 0 : rows * std::fmod(columns, kernel.lanes);
   counts.tasks = row_blocks * column_blocks;
   counts.zeros = (1 - reached) * counts.tasks * kernel.tile_m * kernel.tile_n / kernel.lanes;
   const double groups = static_cast<double>(p.groups) * phases;

@@ -131,11 +131,18 @@ TEST(CpuConvTerms, AProductOfWholeTilesCopiesNothing) {
 
 TEST(CpuConvTerms, ElementsBeyondAVectorAreWrittenApart) {
   ConvProblem problem = in_fp32({.batch = 1, .c = 64, .k = 49, .in_h = 8, .in_w = 12});
+  problem.epilogue = {EpilogueOp::relu};
   EXPECT_EQ(counted(problem, "x86_64_v3", Pipeline::blocked).at("tails"), 96);
   EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("results"), 96 * 4);
   problem.k = 63;
   EXPECT_EQ(counted(problem, "x86_64_v3", Pipeline::blocked).at("tails"), 96 * 7);
   EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("tails"), 96 * 15);
+  // Where nothing follows the sums the last vector overlaps the one before, if there is one.
+  problem.epilogue = {};
+  EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("tails"), 0);
+  problem.k = 12;
+  EXPECT_EQ(counted(problem, "x86_64_v3", Pipeline::blocked).at("tails"), 0);
+  EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("tails"), 96 * 12);
 }
 
 // A filter of one tap with a stride of 2 reaches one phase of four.

@@ -51,7 +51,7 @@ double all_inside(const ConvProblem& p) {
 /// The kernel: what its instruction and its registers hold.
 struct Kernel {
   const CpuGemmInstruction& facts;
-  bool tiles, stored, wide;  ///< AMX; elements as they lie are the words; AVX-512, which reads parts of such by masks
+  bool tiles, stored, wide;  ///< AMX; elements as they lie are the words; AVX-512
   double lanes, pack, rows, least_rows, panel, step, tile_m, tile_n, tile_k;
   double cycles;  ///< of a product of two vectors, or of as many products
 
@@ -130,6 +130,7 @@ Counts blocked_data(const ConvProblem& p, const Kernel& kernel) {
       kernel.stored && line_is_even && segments <= kMostSegments && (integers || whole) && (!raised || p.groups == 1);
   if (!in_place) {
     counts.copied = counts.lines * ceil_div(depth, kernel.lanes * kernel.pack);
+    // AVX-512 copies parts of words as they lie one by one too, but a fit is better without them (the log).
     if (!(kernel.stored && kernel.wide)) counts.scattered = counts.lines * std::fmod(depth, kernel.lanes * kernel.pack);
   } else if (raised) {  // the image once for all taps, and what its neighbours meet of it
     counts.copied = rows * taps / std::clamp(taps, 1.0, 3.0) * ceil_div(depth, kernel.lanes * kernel.pack) / 2;

@@ -21,6 +21,9 @@ constexpr int kRegistersOfConversion = 32;
 /// More on Hopper of backward data of 16 bits that adds a tensor, both 16 bytes and pairs at a time: beside 128 sums 16
 /// bytes went to memory there, and on other chips none (ptxas 13.0).
 constexpr int kRegistersOfAddedTensor = 2;
+/// More on Hopper of 8-bit floats in parts, an element at a time: beside 64 sums 12 bytes went to memory there, and on
+/// other chips none (ptxas 13.0).
+constexpr int kRegistersOfConvertedParts = 34;
 
 int conv_element_bytes(const ConvSignature& s) {
   return std::max(bits_of(s.data_type) / 8, 1);
@@ -58,7 +61,10 @@ int registers_beside_sums(const CudaConvSubject& subject) {
   const bool adds = subject.spec.major == 9 && conv_element_bytes(s) == 2 &&
                     s.direction == ConvDirection::backward_data && facts.aligned && facts.pairs &&
                     std::ranges::any_of(s.epilogue_ops, reads_tensor);
-  return kRegistersOfGather + (is_converted ? kRegistersOfConversion : 0) + (adds ? kRegistersOfAddedTensor : 0);
+  const bool in_parts =
+      subject.spec.major == 9 && is_converted && subject.algorithm().split_k && !facts.aligned && !facts.pairs;
+  return kRegistersOfGather + (is_converted ? kRegistersOfConversion : 0) + (adds ? kRegistersOfAddedTensor : 0) +
+         (in_parts ? kRegistersOfConvertedParts : 0);
 }
 
 std::vector<Algorithm> gather_algorithms(const ConvSignature& s, const CudaGemmTile& row) {

@@ -129,6 +129,11 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("registers_hold_sums", gather, [](S&, A& a) { a.block_per_cu = 8; });
   expect("registers_hold_sums", listed_conv(Pipeline::mma_sm80, DataType::bf16, ConvDirection::backward_data),
          [](S& s, A&) { s.epilogue_ops = {EpilogueOp::add}; });
+  const KernelConfig in_parts =
+      listed_conv(Pipeline::mma_sm80, DataType::fp8, ConvDirection::forward, [](const Algorithm& a) {
+        return a.split_k && a.tile[0] == 128 && a.tile[1] == 128 && a.wave[0] * a.wave[1] == 8 && a.vector[0] > 1;
+      });
+  expect("registers_hold_sums", in_parts, [](S&, A& a) { a.vector = {1, 1, 1}; });
   expect("window_is_carried", window, [](S& s, A&) { s.depthwise = true; });
   expect("copies_are_whole", window, [](S&, A& a) { a.cluster[1] = 2; });
   const KernelConfig weight = listed_conv(Pipeline::warp_specialized, DataType::bf16, ConvDirection::backward_weight);

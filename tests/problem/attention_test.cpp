@@ -252,7 +252,7 @@ struct Call {
   }
 };
 
-TEST(AttentionArguments, PackedTensorsWithoutRowsMayBeNullWhereTheOffsetsCanBeRead) {
+TEST(AttentionArguments, PackedTensorsWithoutRowsMayBeNull) {
   Call call;
   call.complete(SequenceMode::group, BiasKind::elementwise);
   for (std::int32_t& offset : call.offsets_q) offset = 0;
@@ -263,9 +263,18 @@ TEST(AttentionArguments, PackedTensorsWithoutRowsMayBeNullWhereTheOffsetsCanBeRe
   a.lse = nullptr;
   a.bias = nullptr;
   EXPECT_TRUE(validate(call.problem, a, DeviceKind::cpu));
+  // A GPU's offsets lie on the device: the call's totals tell.
+  a.total_q = a.total_k = 1;
   const Status on_gpu = validate(call.problem, a, DeviceKind::cuda);
   ASSERT_FALSE(on_gpu);
   EXPECT_EQ(on_gpu.error().message, "q is null");
+  a.total_q = 0;
+  const Status with_keys = validate(call.problem, a, DeviceKind::hip);
+  ASSERT_FALSE(with_keys);
+  EXPECT_EQ(with_keys.error().message, "k is null");
+  a.total_k = 0;
+  EXPECT_TRUE(validate(call.problem, a, DeviceKind::cuda));
+  EXPECT_TRUE(validate(call.problem, a, DeviceKind::hip));
 }
 
 struct WrongCall {

@@ -74,3 +74,27 @@ def test_compiled():
     compiled = torch.compile(lambda x, w, bias: tilesmith.linear(x, w, bias, activation="gelu"), fullgraph=True, backend="aot_eager")
     assert_same_gradients(lambda *x: (compiled if x[0].is_cuda else lambda x, w, b: tilesmith.linear(x, w, b, activation="gelu"))(*x), mine, theirs,
                           torch.bfloat16)  # fmt: skip
+
+
+@pytest.mark.parametrize("dim", [64, 256, 33])
+@pytest.mark.parametrize("keys", [0, 5])
+def test_packed_without_queries(dim, keys):
+    """Tensors without rows have no address."""
+    generator = torch.Generator("cuda").manual_seed(7)
+    q, k, v = (torch.randn(rows, 2, dim, device="cuda", dtype=torch.bfloat16, generator=generator).requires_grad_() for rows in (0, keys, keys))
+    offsets_q, offsets_k = (torch.tensor([0, 0, rows], device="cuda", dtype=torch.int32) for rows in (0, keys))
+    o, lse = tilesmith.attention(q, k, v, layout="bshd", causal=True, cu_seqlens_q=offsets_q, cu_seqlens_k=offsets_k, max_seqlen_q=8, max_seqlen_k=8,
+                                 return_lse=True)  # fmt: skip
+    assert o.shape == q.shape and lse.shape == (2, 0)
+    dq, dk, dv = torch.autograd.grad(o, (q, k, v), torch.empty_like(o))
+    assert dq.shape == q.shape and dk.shape == dv.shape == k.shape
+    assert not dk.any() and not dv.any()
+
+
+@pytest.mark.parametrize("dim", [64, 256, 33])
+def test_packed_without_keys(dim):
+    q, k, v = (torch.ones(rows, 2, dim, device="cuda", dtype=torch.bfloat16).requires_grad_() for rows in (5, 0, 0))
+    offsets_q, offsets_k = (torch.tensor([0, 0, rows], device="cuda", dtype=torch.int32) for rows in (5, 0))
+    o = tilesmith.attention(q, k, v, layout="bshd", cu_seqlens_q=offsets_q, cu_seqlens_k=offsets_k, max_seqlen_q=8, max_seqlen_k=8)
+    dq, dk, dv = torch.autograd.grad(o, (q, k, v), torch.ones_like(o))
+    assert not o.any() and not dq.any() and dk.shape == dv.shape == k.shape

@@ -129,7 +129,7 @@ int CudaDecodePlan::encode_maps(const AttentionArguments& a, TsCudaKeyMaps& maps
 Status CudaDecodePlan::run(const AttentionArguments& a, const RunOptions& options) const {
   const AttentionProblem& p = problem();
   TS_TRY(check_cuda_attention(p, facts_, a));
-  if (p.batch == 0 || p.seqlen_q == 0) return {};
+  if (!has_queries(p, a)) return {};
   return steps_.run(options.stream, [&](std::size_t, const auto& send) -> Status {
     auto arguments = cuda_attention_arguments<TsCudaDecodeArgs>(p, a);
     arguments.join = TS_DECODE_LAST_JOINS;

@@ -161,7 +161,7 @@ Status CudaAttentionPlan::encode_maps(const AttentionArguments& a, TsCudaTensorM
 
 Status CudaAttentionPlan::run(const AttentionArguments& a, const RunOptions& options) const {
   TS_TRY(check_cuda_attention(problem(), facts_, a));
-  if (problem().batch == 0 || problem().seqlen_q == 0) return {};
+  if (!has_queries(problem(), a)) return {};
   return steps_.run(options.stream, [&](std::size_t, const auto& send) -> Status {
     TsCudaAttentionArgs arguments = kernel_arguments(a);
     if (!facts_.tensor_maps) return send(arguments);

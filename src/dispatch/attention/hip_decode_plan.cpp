@@ -40,7 +40,7 @@ Result<std::unique_ptr<AttentionPlan>> HipDecodePlan::make(const AttentionProble
 Status HipDecodePlan::run(const AttentionArguments& a, const RunOptions& options) const {
   const AttentionProblem& p = problem();
   TS_TRY(check_gpu_attention(p, a, DeviceKind::hip));
-  if (p.batch == 0 || p.seqlen_q == 0) return {};
+  if (!has_queries(p, a)) return {};
   const auto stream = static_cast<hip::Stream>(options.stream);
   auto arguments = gpu_attention_arguments<TsHipAttentionArgs>(p, a);
   arguments.group = static_cast<int>(p.heads_q / p.heads_kv);

@@ -25,7 +25,7 @@ Result<std::unique_ptr<AttentionPlan>> HipAttentionPlan::make(const AttentionPro
 Status HipAttentionPlan::run(const AttentionArguments& a, const RunOptions& options) const {
   const AttentionProblem& p = problem();
   TS_TRY(check_gpu_attention(p, a, DeviceKind::hip));
-  if (blocks_ == 0) return {};
+  if (blocks_ == 0 || !has_queries(p, a)) return {};
   auto arguments = gpu_attention_arguments<TsHipAttentionArgs>(p, a);
   arguments.group = static_cast<int>(p.heads_q / p.heads_kv);
   arguments.row_tiles = row_tiles_;

@@ -274,7 +274,8 @@ Result<TsCudaAttentionBackwardArgs> CudaBackwardPlan::kernel_arguments(const Att
   return out;
 }
 
-Status CudaBackwardPlan::encode_maps(const AttentionBackwardArguments& a, TsCudaBackwardMaps& maps) const {
+Status CudaBackwardPlan::encode_maps(const AttentionBackwardArguments& a, const void* some,
+                                     TsCudaBackwardMaps& maps) const {
   const AttentionBackwardProblem& p = problem();
   const bool group = p.mode == SequenceMode::group;
   const std::int64_t batch = group ? 1 : p.batch, element = input_bytes(p.data_type);
@@ -287,7 +288,6 @@ Status CudaBackwardPlan::encode_maps(const AttentionBackwardArguments& a, TsCuda
                               static_cast<std::uint64_t>(extent > 1 ? stride * element : kGpuAlignment),
                               static_cast<std::uint32_t>(box)};
   };
-  const void* const some = p.seqlen_q > 0 ? a.forward.q : a.forward.k;
   const auto encode = [&](const void* address, const AttentionStrides& s, std::int64_t head_dim, std::int64_t rows,
                           std::int64_t heads, int box, TsCudaTensorMap& map) {
     const std::array dimensions{TensorMapDimension{static_cast<std::uint64_t>(head_dim), 0, kBoxColumns},
@@ -322,7 +322,7 @@ Status CudaBackwardPlan::run(const AttentionBackwardArguments& a, const RunOptio
     if (in_order) of_products.grad.dbias = nullptr;  // summed by a step of its own
     if (facts_.box_queries == 0) return send(of_products);
     TsCudaBackwardMaps maps;
-    TS_TRY(encode_maps(a, maps));
+    TS_TRY(encode_maps(a, arguments.statistics, maps));
     return send(maps, of_products);
   });
 }

@@ -32,7 +32,9 @@ class CudaBackwardPlan final : public AttentionBackwardPlan {
   [[nodiscard]] Status zero_all(const AttentionBackwardArguments& arguments, const RunOptions& options) const;
   [[nodiscard]] Result<TsCudaAttentionBackwardArgs> kernel_arguments(const AttentionBackwardArguments& arguments,
                                                                      const RunOptions& options) const;
-  [[nodiscard]] Status encode_maps(const AttentionBackwardArguments& arguments, TsCudaBackwardMaps& maps) const;
+  /// `some` is memory of the device, which stands for a tensor without rows.
+  [[nodiscard]] Status encode_maps(const AttentionBackwardArguments& arguments, const void* some,
+                                   TsCudaBackwardMaps& maps) const;
 
   CudaSteps steps_;
   CudaSplitMemory& memory_;

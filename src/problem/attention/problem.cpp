@@ -238,9 +238,8 @@ Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKi
     if (!paged) TS_TRY(check_offsets("cu_seqlens_k", a.cu_seqlens_k, p.seqlen_k, rows_k));
   }
   if (paged && a.pages.num_pages == 0) rows_k = 0;
-  // On a GPU the lengths of packed sequences lie on the device, so the longest ones stand for them.
-  const bool some_queries = p.batch > 0 && (is_gpu(device) ? p.seqlen_q : rows_q) > 0;
-  const bool some_keys = p.batch > 0 && (is_gpu(device) ? p.seqlen_k : rows_k) > 0;
+  const bool some_queries = p.batch > 0 && p.seqlen_q > 0 && rows_q > 0;
+  const bool some_keys = p.batch > 0 && p.seqlen_k > 0 && rows_k > 0;
   TS_TRY(check_pointer("q", a.q, some_queries, "a tensor of queries"));
   TS_TRY(check_pointer("k", a.k, some_keys, "a tensor of keys"));
   TS_TRY(check_pointer("v", a.v, some_keys && !p.latent, "a tensor of values"));

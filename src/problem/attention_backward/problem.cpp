@@ -85,9 +85,8 @@ Status validate(const AttentionBackwardProblem& p, const AttentionBackwardArgume
     rows_q = a.forward.cu_seqlens_q[p.batch];
     rows_k = a.forward.cu_seqlens_k[p.batch];
   }
-  // As of q and k: on a GPU the longest sequences stand for lengths that lie on the device.
-  const bool some_queries = p.batch > 0 && (is_gpu(device) ? p.seqlen_q : rows_q) > 0;
-  const bool some_keys = p.batch > 0 && (is_gpu(device) ? p.seqlen_k : rows_k) > 0;
+  const bool some_queries = p.batch > 0 && p.seqlen_q > 0 && rows_q > 0;
+  const bool some_keys = p.batch > 0 && p.seqlen_k > 0 && rows_k > 0;
   TS_TRY(check_pointer("dout", a.dout, some_queries, "the gradient of the output"));
   TS_TRY(check_pointer("dlse", a.dlse, some_queries && p.dlse, "the problem has a gradient of the log-sum-exp"));
   TS_TRY(check_pointer("dq", a.dq, some_queries, "a tensor for the gradient of q"));

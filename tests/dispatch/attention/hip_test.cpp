@@ -151,6 +151,25 @@ TEST_F(HipAttentionTest, TrialsVerifyTimeAndFindWrongResults) {
   kernel.run = run;
 }
 
+TEST_F(HipAttentionTest, PackedCallsWithoutQueriesLaunchNothing) {
+  EmulatedDevice hip(0);
+  AttentionProblem p = testing::traits(DataType::bf16, 64, 64, "group mask lse");
+  p.batch = 2;
+  p.seqlen_q = p.seqlen_k = 8;
+  for (const std::int64_t splits : {1, 2}) {
+    p.splits = splits;
+    const auto plan = hip.plan(p);
+    ASSERT_TRUE(plan) << plan.error().text();
+    AttentionArguments a = dense_arguments(p, AttentionLayout::bhsd, 0, 0);
+    const std::int32_t offsets[3] = {};
+    a.cu_seqlens_q = a.cu_seqlens_k = offsets;
+    const std::size_t launches = fake().launches.size();
+    const Status ran = (*plan)->run(a, {});
+    EXPECT_TRUE(ran) << ran.error().text();
+    EXPECT_EQ(fake().launches.size(), launches);
+  }
+}
+
 TEST_F(HipAttentionTest, ErrorsSayWhatIsWrong) {
   EmulatedDevice hip(0);
   AttentionProblem p = testing::traits(DataType::bf16, 64, 64, "");

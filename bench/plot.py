@@ -4,7 +4,7 @@
     bench/plot.py            draws docs/speed.svg
     bench/plot.py --check    says whether it is up to date; status 1 if not
 
-Left: attention on an H100, TFLOP/s over the sequence length, beside the faster of its peers. Right: the speed of GEMMs over that of cuBLAS on an H200, a dot for each shape and a line at the
+Left: attention on an H200, TFLOP/s over the sequence length, beside the faster of its peers. Right: the speed of GEMMs over that of cuBLAS on an H200, a dot for each shape and a line at the
 geometric mean. It uses the standard library alone; the colours follow the reader's choice of light or dark.
 """
 import csv
@@ -71,7 +71,7 @@ def draw_attention(out):
     def y(rate):
         return bottom - (bottom - top) * rate / most
 
-    out.append(text(left - 40, 24, f"Attention forward, bf16, H100: {mean:.2f} x the faster peer", "start", "title"))
+    out.append(text(left - 40, 24, f"Attention forward, bf16, H200: {mean:.2f} x the faster peer", "start", "title"))
     out.append(text(left - 40, 44, "no mask, TFLOP/s; dashed: the faster of cuDNN and FlashAttention-3", "start"))
     for rate in range(0, most, 200):
         out += [line(left, y(rate), right, y(rate), "grid"), text(left - 8, y(rate) + 4, rate, "end")]
@@ -111,7 +111,7 @@ def draw_gemm(out):
 
 
 def picture():
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Speed of attention beside cuDNN and FlashAttention-3 on an H100, and of GEMM beside cuBLAS on an H200">',
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Speed of attention beside cuDNN and FlashAttention-3, and of GEMM beside cuBLAS, on an H200">',
            f"<style>{STYLE}</style>"]
     draw_attention(out)
     draw_gemm(out)

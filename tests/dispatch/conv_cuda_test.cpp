@@ -86,6 +86,16 @@ RandomCall<Conv> random_wide_conv(std::uint64_t seed) {
       p.in_h = 3 + static_cast<std::int64_t>(draws[2] * 30);
       p.in_w = 3 + static_cast<std::int64_t>(draws[3] * 30);
     }
+    if (p.direction != ConvDirection::backward_weight && seed % 8 == 2) {  // boxes of halo tiles
+      p.in_d = p.filter_d = p.stride_d = p.dilation_d = p.dilation_h = p.dilation_w = p.stride_h = p.stride_w = 1;
+      p.pad_d = p.pad_high_d = 0;
+      p.filter_h = p.filter_w = 3;
+      p.in_h = 3 + static_cast<std::int64_t>(draws[2] * 60);
+      p.in_w = 3 + static_cast<std::int64_t>(draws[3] * 40);
+      (p.direction == ConvDirection::forward ? p.c : p.k) = 8 + 8 * static_cast<std::int64_t>(draws[0] * 8);
+      p.type_out = p.data_type = p.data_type == DataType::fp32 ? DataType::bf16 : p.data_type;
+      if (std::ranges::any_of(p.epilogue, reads_tensor)) p.epilogue = {EpilogueOp::scale_n, EpilogueOp::bias};
+    }
     if (seed % 8 == 6) {  // images of a few channels
       p.groups = 1;
       p.c = 1 + static_cast<std::int64_t>(seed / 8 % 4);

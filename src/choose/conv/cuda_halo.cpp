@@ -1,4 +1,5 @@
-// Halo tiles suit filters of 3 x 3 taps side by side, whose pixels begin at multiples of 16 bytes.
+// Halo tiles suit filters of 3 x 3 taps side by side, whose pixels begin at multiples of 16 bytes; forward and backward
+// data those of at most 64 channels that are read.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +15,17 @@ namespace {
 
 constexpr std::int64_t kHaloBlock = 64, kHaloBoxColumns = 8;
 
+bool sums_filters(const ConvProblem& p) {
+  return p.direction == ConvDirection::backward_weight;
+}
+/// Of forward and backward data: channels of a group that are read, and of the result.
+std::int64_t halo_read(const ConvProblem& p) {
+  return p.direction == ConvDirection::forward ? p.c : p.k;
+}
+std::int64_t halo_written(const ConvProblem& p) {
+  return p.direction == ConvDirection::forward ? p.k : p.c;
+}
+
 std::optional<std::string> halo_unsuited(const KernelConfig& config, const ConvProblem& p) {
   const CudaHaloTile tile = cuda_halo_tile(config.algorithm);
   if (p.filter() != ConvSpatial{1, 3, 3} || p.dilation_h != 1 || p.dilation_w != 1 || p.stride_h != tile.stride ||
@@ -23,6 +35,10 @@ std::optional<std::string> halo_unsuited(const KernelConfig& config, const ConvP
   if (p.unaligned || p.c % 8 != 0 || p.k % 8 != 0)
     return fmt::format("copies are of 16 bytes; c {}, k {}, unaligned {}", p.c, p.k, p.unaligned);
   if (p.batch == 0) return "no images";
+  if (sums_filters(p)) return {};
+  if (halo_read(p) > kHaloBlock || (p.groups > 1 && (halo_read(p) != kHaloBlock || halo_written(p) % kHaloBlock != 0)))
+    return fmt::format("{} groups of {} channels to {}; a block keeps filters of 64 channels, of groups of whole 64",
+                       p.groups, halo_read(p), halo_written(p));
   return {};
 }
 
@@ -30,7 +46,21 @@ bool halo_is_needless(const KernelConfig&, const ConvProblem&) {
   return false;
 }
 
+/// Boxes follow each other at the rate of products, while others come; the first waits for the filters. 3x3 64-64 on
+/// 56x56 took 39.5 us in boxes of 28 rows and 44.3 in boxes of 16 (H200, docs/log/2026-11-cuda-conv.md).
+double halo_data_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
+                         const ConvProblem& p) {
+  constexpr double kFiltersSeconds = 2e-6;
+  const CudaHaloWork work = cuda_halo_work(config, spec, p);
+  const std::int64_t boxes = ceil_div(p.batch * work.boxes_h * work.boxes_w, work.splits);
+  const auto rounds = static_cast<double>(ceil_div(work.items(), std::int64_t{spec.reference.sms}));
+  const double compute = rounds * (kFiltersSeconds + 1e-6 * (static_cast<double>(boxes) * row.step_us + row.end_us));
+  const double memory = bytes_of(p) / (spec.reference.bytes_per_second * spec.reference.reached_bandwidth);
+  return std::max(compute, memory) + 1e-6 * spec.reference.launch_us;
+}
+
 double halo_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec, const ConvProblem& p) {
+  if (!sums_filters(p)) return halo_data_seconds(config, row, spec, p);
   const CudaHaloWork work = cuda_halo_work(config, spec, p);
   const CudaHaloTile tile = cuda_halo_tile(config.algorithm);
   const std::int64_t boxes = ceil_div(p.batch * work.boxes_h * work.boxes_w, work.splits);
@@ -53,8 +83,10 @@ CudaHaloWork cuda_halo_work(const KernelConfig& config, const CudaSpec& spec, co
   const CudaHaloTile tile = cuda_halo_tile(config.algorithm);
   CudaHaloWork w;
   w.tiles = p.groups * ceil_div(p.k, kHaloBlock) * ceil_div(p.c, kHaloBlock);
-  w.boxes_h = ceil_div(p.out()[1], std::int64_t{tile.rows});
-  w.boxes_w = ceil_div(p.out()[2], kHaloBoxColumns);
+  if (!sums_filters(p)) w.tiles = p.groups * ceil_div(halo_written(p), kHaloBlock);
+  const ConvSpatial pixels = p.direction == ConvDirection::backward_data ? p.in() : p.out();
+  w.boxes_h = ceil_div(pixels[1], std::int64_t{tile.rows});
+  w.boxes_w = ceil_div(pixels[2], kHaloBoxColumns);
   w.splits = std::clamp<std::int64_t>(spec.reference.sms / w.tiles, 1, p.batch * w.boxes_h * w.boxes_w);
   return w;
 }

@@ -1,4 +1,4 @@
-// The launch of backward weight by halo tiles on Hopper (kernels/cuda/conv/halo).
+// The launch of a convolution by halo tiles on Hopper (kernels/cuda/conv/halo).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace tilesmith {
 
 struct CudaHaloWork {
-  std::int64_t tiles = 0;
+  std::int64_t tiles = 0;  ///< of the filters; forward and backward data: blocks of channels of the result
   std::int64_t boxes_h = 0, boxes_w = 0;  ///< of an image
   std::int64_t splits = 1;                ///< parts of all boxes, as many as fill the chip
   [[nodiscard]] std::int64_t items() const { return tiles * splits; }

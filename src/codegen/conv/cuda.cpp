@@ -141,13 +141,19 @@ Result<std::string_view> add_stem(ConstantsTable& table, const KernelConfig& con
 /// The same of halo tiles.
 Result<std::string_view> add_halo(ConstantsTable& table, const KernelConfig& config) {
   const CudaHaloTile tile = cuda_halo_tile(config.algorithm);
-  TS_TRY(add_of_gemm(table, std::get<ConvSignature>(config.signature)));
-  table.add("kRowMajorA", false);
-  table.add("kRowMajorB", true);
+  const auto& signature = std::get<ConvSignature>(config.signature);
+  const bool weight = signature.direction == ConvDirection::backward_weight;
+  TS_TRY(add_of_gemm(table, weight ? signature : with_channels_as_rows(signature)));
+  table.add("kRowMajorA", signature.direction == ConvDirection::forward);
+  table.add("kRowMajorB", weight);
   table.add("kTransposed", false);
   table.add("kRows", tile.rows);
-  table.add("kStride", tile.stride);
   table.add("kStages", config.algorithm.stages);
+  if (!weight) {
+    table.add("kPairs", true);
+    return "cuda/conv/halo/data.cuh";
+  }
+  table.add("kStride", tile.stride);
   return "cuda/conv/halo/weight.cuh";
 }
 

@@ -2,6 +2,7 @@
 
 #include "choose/conv/cuda.hpp"
 #include "dispatch/conv/cuda_gemm_plan.hpp"
+#include "dispatch/conv/cuda_halo_data_plan.hpp"
 #include "dispatch/conv/cuda_halo_plan.hpp"
 #include "dispatch/conv/cuda_plan.hpp"
 #include "dispatch/conv/cuda_window_plan.hpp"
@@ -40,11 +41,13 @@ Result<std::unique_ptr<ConvPlan>> CudaConv::plan(const ConvProblem& problem, con
             }));
   const KernelConfig& config = chosen.recipe.main();
   const Pipeline pipeline = config.algorithm.pipeline;
-  const bool cuts = config.algorithm.split_k || config.algorithm.stream_k || pipeline == Pipeline::halo;
+  const bool halo_weight = pipeline == Pipeline::halo && problem.direction == ConvDirection::backward_weight;
+  const bool cuts = config.algorithm.split_k || config.algorithm.stream_k || halo_weight;
   CudaSplitMemory* const memory = cuts ? &split_memory(*context) : nullptr;
   PlanInfo info = plan_info({DeviceKind::cuda, device_index_}, chosen, std::move(reason));
   const auto make = pipeline == Pipeline::warp_specialized ? CudaWindowPlan::make
-                    : pipeline == Pipeline::halo           ? CudaHaloPlan::make
+                    : halo_weight                          ? CudaHaloPlan::make
+                    : pipeline == Pipeline::halo           ? CudaHaloDataPlan::make
                                                            : CudaConvPlan::make;
   return make(problem, std::move(info), config, spec_, std::move(steps), memory);
 }

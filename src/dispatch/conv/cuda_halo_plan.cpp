@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "dispatch/conv/cuda_halo_maps.hpp"
 #include "dispatch/conv/cuda_plan.hpp"
 #include "problem/conv/problem.hpp"
-#include "runtime/cuda/tensor_map.hpp"
 
 namespace tilesmith {
 namespace {
@@ -40,25 +40,10 @@ Result<std::unique_ptr<ConvPlan>> CudaHaloPlan::make(const ConvProblem& p, PlanI
 
 Status CudaHaloPlan::encode_maps(const ConvArguments& a, TsCudaConvHaloMaps& maps) const {
   const ConvProblem& p = problem();
-  const auto encode = [&](const void* data, const ConvStrides& s, std::int64_t channels, const ConvSpatial& size,
-                          int columns, int rows, int step, TsCudaTensorMap& map) {
-    const auto bytes = [](std::int64_t elements) { return static_cast<std::uint64_t>(elements) * 2; };
-    // The stride of an only pixel is not the caller's: any valid one will do.
-    const std::int64_t all = p.groups * channels;
-    const std::int64_t pixel = size[2] > 1 ? s.spatial[2] : all, row = size[1] > 1 ? s.spatial[1] : pixel * size[2];
-    const std::int64_t image = p.batch > 1 ? s.batch : row * size[1];
-    // A box that steps over pixels is as long as from its first to its last.
-    const auto box = [&](int pixels) { return static_cast<std::uint32_t>((pixels - 1) * step + 1); };
-    const auto every = static_cast<std::uint32_t>(step);
-    const TensorMapDimension dimensions[] = {{static_cast<std::uint64_t>(all), 0, 64},
-                                             {static_cast<std::uint64_t>(size[2]), bytes(pixel), box(columns), every},
-                                             {static_cast<std::uint64_t>(size[1]), bytes(row), box(rows), every},
-                                             {static_cast<std::uint64_t>(p.batch), bytes(image), 1}};
-    return encode_tensor_map(steps_.context(), {.element = TensorMapElement::u16}, data, dimensions, map);
-  };
   const int border = tile_.stride == 1 ? 2 : 1;
-  TS_TRY(encode(a.y, a.y_strides, p.k, p.out(), 8, tile_.rows, 1, maps.y));
-  return encode(a.x, a.x_strides, p.c, p.in(), 8 + border, tile_.rows + border, tile_.stride, maps.x);
+  TS_TRY(encode_halo_map(steps_.context(), p, a.y, a.y_strides, p.k, p.out(), 8, tile_.rows, 1, maps.y));
+  return encode_halo_map(steps_.context(), p, a.x, a.x_strides, p.c, p.in(), 8 + border, tile_.rows + border,
+                         tile_.stride, maps.x);
 }
 
 Status CudaHaloPlan::run(const ConvArguments& a, const RunOptions& options) const {

@@ -1,4 +1,4 @@
-// Backward weight of 3 x 3 filters by halo tiles on Hopper: kernels/cuda/conv/halo.
+// 3 x 3 filters by halo tiles on Hopper: kernels/cuda/conv/halo.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,31 @@ long halo_stage_bytes(const CudaHaloTile& t) {
   return y + (t.stride == 1 ? whole((t.rows + 2) * 10L * 128) : 4 * whole((t.rows + 1) * 9L * 128));
 }
 
+bool adds_up_filters(const ConvSignature& s) {
+  return s.direction == ConvDirection::backward_weight;
+}
+
+/// Forward and backward data: pixels of a stage, and filters of 9 taps by 64 x 64 channels.
+long halo_data_stage_bytes(const CudaHaloTile& t) {
+  return ((t.rows + 2) * 10L * 128 + 1023) / 1024 * 1024;
+}
+constexpr long kHaloFilterBytes = 9 * 64 * 128;
+
+CudaConvResources halo_data_resources(const KernelConfig& config) {
+  const CudaHaloTile t = cuda_halo_tile(config.algorithm);
+  const long barriers = (8L * (2 * config.algorithm.stages + 3) + 15) / 16 * 16;
+  return {.threads = 384,
+          .shared_bytes = kHaloFilterBytes + config.algorithm.stages * halo_data_stage_bytes(t) + barriers + 1024,
+          .blocks_per_sm = 1,
+          .accumulators = t.rows * 4,
+          .launch_registers = 168,
+          .stage_k = 64,
+          .aligned = true,
+          .pairs = true};
+}
+
 CudaConvResources halo_resources(const KernelConfig& config) {
+  if (!adds_up_filters(std::get<ConvSignature>(config.signature))) return halo_data_resources(config);
   const CudaHaloTile t = cuda_halo_tile(config.algorithm);
   return {.threads = 512,
           .shared_bytes = config.algorithm.stages * (halo_stage_bytes(t) + 16) + 1024,
@@ -34,7 +58,20 @@ CudaConvResources halo_resources(const KernelConfig& config) {
 
 std::vector<Algorithm> halo_algorithms(const ConvSignature& s, const CudaGemmTile& row) {
   std::vector<Algorithm> out;
-  if (s.direction != ConvDirection::backward_weight || s.spatial_dims != 2 || s.depthwise) return out;
+  // Backward weight has three warpgroups that multiply, the others two.
+  const bool weight = row.wave.front() == 3;
+  if (adds_up_filters(s) != weight || s.spatial_dims != 2 || s.depthwise) return out;
+  if (!weight) {
+    Algorithm a{.pipeline = Pipeline::halo,
+                .instruction = Instruction::wgmma,
+                .tile = {static_cast<std::uint16_t>(row.tile_m), 1},
+                .stages = kMostHaloStages};
+    while (a.stages > 1 &&
+           halo_data_resources({.arch = {}, .signature = s, .algorithm = a}).shared_bytes > kSharedOfHaloBlock)
+      --a.stages;
+    out.push_back(a);
+    return out;
+  }
   for (const int stride : {1, 2}) {
     Algorithm a{.pipeline = Pipeline::halo,
                 .instruction = Instruction::wgmma,
@@ -48,30 +85,42 @@ std::vector<Algorithm> halo_algorithms(const ConvSignature& s, const CudaGemmTil
 }
 
 constexpr CudaConvRule kHaloRules[] = {
-    {"filters_are_3x3", "backward weight of 16-bit tensors in two dimensions, of strides of 1 or of 2",
+    {"filters_are_3x3", "16-bit tensors in two dimensions, strides of 1, of backward weight also of 2",
      [](const CudaConvSubject& s) {
        const CudaHaloTile t = cuda_halo_tile(s.algorithm());
-       return s.signature().direction == ConvDirection::backward_weight && bits_of(s.signature().data_type) == 16 &&
-              s.signature().spatial_dims == 2 && !s.signature().depthwise && (t.stride == 1 || t.stride == 2);
+       return bits_of(s.signature().data_type) == 16 && s.signature().spatial_dims == 2 && !s.signature().depthwise &&
+              (t.stride == 1 || (t.stride == 2 && adds_up_filters(s.signature())));
      },
      [](const CudaConvSubject& s) {
        return fmt::format("{} of {}, {} dimensions, stride {}", name_of(s.signature().direction),
                           name_of(s.signature().data_type), s.signature().spatial_dims,
                           cuda_halo_tile(s.algorithm()).stride);
      }},
-    {"boxes_are_sixteens", "a box has an even number of rows of 8 pixels, at most 32",
+    {"boxes_are_sixteens",
+     "a box has an even number of rows of 8 pixels, at most 32; forward and backward data 14 or more",
      [](const CudaConvSubject& s) {
        const int rows = cuda_halo_tile(s.algorithm()).rows;
-       return rows >= 2 && rows <= 32 && rows % 2 == 0;
+       return rows >= (adds_up_filters(s.signature()) ? 2 : 14) && rows <= 32 && rows % 2 == 0;
      },
      [](const CudaConvSubject& s) { return fmt::format("{} rows", cuda_halo_tile(s.algorithm()).rows); }},
-    {"fields_belong_to_pipeline", "rows of a box, the stride and two stages or more are its only options",
+    {"results_are_boxes",
+     "results of forward and backward data have 16 bits and leave by the copy engine; their epilogue reads no tensors",
+     [](const CudaConvSubject& s) {
+       if (adds_up_filters(s.signature())) return true;
+       return bits_of(s.signature().type_out) == 16 && std::ranges::none_of(s.signature().epilogue_ops, reads_tensor);
+     },
+     [](const CudaConvSubject& s) {
+       return fmt::format("{} to {}, {} operations", name_of(s.signature().direction), name_of(s.signature().type_out),
+                          s.signature().epilogue_ops.size());
+     }},
+    {"fields_belong_to_pipeline",
+     "rows of a box, the stride and two stages or more, of forward and backward data three, are its only options",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
        Algorithm rest{.pipeline = a.pipeline, .instruction = a.instruction};
        std::copy_n(a.tile.begin(), 2, rest.tile.begin());
        rest.stages = a.stages;
-       return a.stages >= 2 && rest == a;
+       return a.stages >= (adds_up_filters(s.signature()) ? 2 : 3) && rest == a;
      },
      [](const CudaConvSubject& s) {
        return fmt::format("stages {}, blocks {}, split_k {}", s.algorithm().stages, s.algorithm().block_per_cu,

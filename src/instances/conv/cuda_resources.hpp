@@ -60,7 +60,7 @@ struct CudaStemTile {
 /// The numbers of units for which there are kernels of backward weight, in rising order; larger filters go in parts.
 [[nodiscard]] std::span<const int> cuda_stem_units();
 
-/// Backward weight by halo tiles: rows of a box of pixels, and the stride.
+/// Halo tiles: rows of a box of pixels, and the stride.
 struct CudaHaloTile {
   int rows = 0, stride = 0;
 };

@@ -303,6 +303,51 @@ TEST(CudaConvChoice, SmallGroupsGetGroupedKernels) {
       }
 }
 
+// Filters of 3 x 3 taps and 64 channels, whose pixels im2col copies would bring nine times, get halo tiles; not where
+// more channels are read, or an epilogue reads a tensor.
+TEST(CudaConvChoice, FewChannelsOfThreeByThreeGetHaloTiles) {
+  for (const ConvDirection direction : {ConvDirection::forward, ConvDirection::backward_data}) {
+    ConvProblem p{.direction = direction,
+                  .data_type = DataType::bf16,
+                  .type_out = DataType::bf16,
+                  .type_bias = DataType::bf16,
+                  .batch = 128,
+                  .c = 64,
+                  .k = 64,
+                  .in_h = 56,
+                  .in_w = 56,
+                  .filter_h = 3,
+                  .filter_w = 3,
+                  .pad_h = 1,
+                  .pad_w = 1,
+                  .pad_high_h = 1,
+                  .pad_high_w = 1,
+                  .epilogue = {EpilogueOp::bias, EpilogueOp::relu}};
+    const auto count = [](const ConvProblem& problem) {
+      const auto ranking = rank(hopper(), problem);
+      EXPECT_TRUE(ranking);
+      return std::ranges::count_if(ranking->candidates, [](const Candidate& candidate) {
+        return candidate.recipe.main().algorithm.pipeline == Pipeline::halo;
+      });
+    };
+    const auto ranking = rank(hopper(), p);
+    ASSERT_TRUE(ranking);
+    EXPECT_EQ(ranking->candidates.front().recipe.main().algorithm.pipeline, Pipeline::halo);
+    EXPECT_EQ(ranking->candidates.front().recipe.main().algorithm.tile[0], 28) << "56 rows are two boxes";
+    ConvProblem other = p;
+    other.epilogue = {EpilogueOp::add};
+    EXPECT_EQ(count(other), 0);
+    other = p;
+    (direction == ConvDirection::forward ? other.c : other.k) = 72;
+    EXPECT_EQ(count(other), 0);
+    other = p;
+    (direction == ConvDirection::forward ? other.k : other.c) = 72;
+    EXPECT_GT(count(other), 0);
+    other.groups = 2;
+    EXPECT_EQ(count(other), 0) << "blocks of channels would reach into the next group";
+  }
+}
+
 // First layers of networks for images, in both layouts.
 TEST(CudaConvChoice, ImagesOfFewChannelsGetStemKernels) {
   struct Layer {

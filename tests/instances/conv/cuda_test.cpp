@@ -220,6 +220,12 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("boxes_are_sixteens", halo, [](S&, A& a) { a.tile[0] = 7; });
   expect("fields_belong_to_pipeline", halo, [](S&, A& a) { a.block_per_cu = 2; });
   expect("shared_memory_fits", halo, [](S&, A& a) { a.stages = 60; });
+  const KernelConfig halo_data = listed_conv(Pipeline::halo);
+  expect("filters_are_3x3", halo_data, [](S&, A& a) { a.tile[1] = 2; });
+  expect("boxes_are_sixteens", halo_data, [](S&, A& a) { a.tile[0] = 12; });
+  expect("results_are_boxes", halo_data, [](S& s, A&) { s.type_out = DataType::fp32; });
+  expect("results_are_boxes", halo_data, [](S& s, A&) { s.epilogue_ops = {EpilogueOp::bias, EpilogueOp::add}; });
+  expect("fields_belong_to_pipeline", halo_data, [](S&, A& a) { a.stages = 2; });
   const KernelConfig stem = listed_conv(Pipeline::stem),
                      stem_weight = listed_conv(Pipeline::stem, DataType::bf16, ConvDirection::backward_weight);
   expect("images_have_few_channels", stem, [](S& s, A&) { s.direction = ConvDirection::backward_data; });
@@ -233,7 +239,7 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("fields_belong_to_pipeline", stem, [](S&, A& a) { a.stages = 3; });
   expect("fields_belong_to_pipeline", stem_weight, [](S&, A& a) { a.vector[0] = 4; });
   expect("registers_hold_sums", stem, [](S&, A& a) { a.block_per_cu = 8; });
-  for (const KernelConfig& config : {gather, window, depthwise, grouped, halo, stem})
+  for (const KernelConfig& config : {gather, window, depthwise, grouped, halo, halo_data, stem})
     for (const RuleVerdict& verdict : cuda_conv_verdicts({config, conv_arch("sm_90a")}))
       EXPECT_TRUE(seen.contains(std::string(verdict.rule))) << verdict.rule;
   EXPECT_EQ(refusing(window, "sm_80"), "chip_offers_pipeline") << "wgmma is Hopper's";

@@ -1,0 +1,243 @@
+// Forward and backward data of 3 x 3 filters with a stride of 1 by halo tiles, for Hopper (sm_90a).
+//
+// A step is a box of 8 x kRows pixels of the result, and all pixels that its taps meet: a box with a border, the halo. A
+// tap is another place in it (weight.cuh), so each pixel comes to shared memory once for all taps, where im2col copies
+// bring it nine times. At most 64 channels are read, so a block keeps the filters of its 64 channels of the result in
+// shared memory, and only pixels come.
+//
+// Products are transposed: filters are the rows of tensor cores, and pixels the columns, which are many. So 80 bytes of
+// shared memory are read in a clock of products, where 64 columns of filters would take all of its 128.
+//
+// Two warpgroups take boxes by turns: one multiplies while the other brings its results to memory. They go through the
+// stage that the box came in.
+//
+// Configuration, in namespace ts::cfg (constexpr int unless said otherwise; the numbers are those of conv/abi.h):
+//   kDirection                TS_CONV_FORWARD or TS_CONV_BACKWARD_DATA
+//   kTypeA (= kTypeB)         of what is read: bf16 or f16; kTypeD: of the result, one of these
+//   kRows                     of a box of pixels: 14 to 32, an even number
+//   kStages                   at least 3
+//   kEpilogueLength, kEpilogue[], kEpilogueTypes[] and what else gemm's files ask for; channels are rows of the
+//   epilogue, which reads no tensors. kRowMajorA: filters lie along what is summed up (forward); column-major b
+//
+// Launch: kThreads threads, kSharedBytes of dynamic shared memory; blocks of 64 channels of the result, of all groups,
+// times any number of blocks. Tensor maps, zero fill, 128-byte swizzle:
+//   read     box {64, 10, kRows + 2, 1}
+//   filters  {channels of x, taps, channels of y, groups}, box {64, 1, 64, 1}
+//   result   box {64, 8, kRows, 1}
+// Channels are neighbours, pixels begin at multiples of 16 bytes. With more than one group, those of the result are whole
+// blocks of 64, and as many are read.
+#pragma once
+
+#include "../../attention/hopper/ptx.cuh"
+#include "../../common/launch.cuh"
+#include "../../gemm/epilogue.cuh"
+#include "../../gemm/hopper/ptx.cuh"
+#include "../../gemm/hopper/wgmma.cuh"
+#include "data_abi.h"
+
+namespace ts::conv {
+
+using namespace ts::gemm;
+
+constexpr bool kForward = cfg::kDirection == TS_CONV_FORWARD;
+constexpr int kFilter = 3, kTaps = kFilter * kFilter, kBlock = 64, kBoxColumns = 8;
+constexpr int kConsumers = 2, kThreads = 128 * (kConsumers + 1);
+constexpr int kPixels = cfg::kRows * kBoxColumns;
+constexpr int kPitch = (kBoxColumns + kFilter - 1) * 128;  // bytes of a row of pixels
+constexpr int kHaloBytes = (cfg::kRows + kFilter - 1) * kPitch;
+constexpr int kStageBytes = round_up(kHaloBytes, 1024);
+constexpr int kTapBytes = kBlock * 128, kFilterBytes = kTaps * kTapBytes;
+constexpr int kStageOffset = kFilterBytes;
+constexpr int kBarrierOffset = kStageOffset + cfg::kStages * kStageBytes;
+constexpr int kBarriers = 2 * cfg::kStages + kConsumers + 1;
+constexpr int kSharedBytes = kBarrierOffset + round_up(8 * kBarriers, 16) + 1024;  // 1024 for aligning the base
+static_assert(kSharedBytes <= 232448 && cfg::kRows % 2 == 0 && kPixels * 128 <= kStageBytes && cfg::kStages >= 3);
+
+// An operand whose rows are pixels of 128 bytes, eight neighbours in a row of the halo and `kPitch` bytes further the
+// next eight. The exchange of address bits looks at the address in shared memory, so that it may begin at any pixel.
+TS_DEVICE u64 descriptor_of_halo(u32 address) {
+  return 1ull << 62 | static_cast<u64>(kPitch >> 4) << 32 | (address & 0x3ffff) >> 4;
+}
+
+// Of an epilogue: a thread's rows are two channels of a group.
+struct ChannelRows {
+  int row, column;
+  int row_limit, column_limit;
+  int group;
+
+  TS_DEVICE i64 entry_n(const TsCudaConvOperand&) const { return 0; }
+  TS_DEVICE i64 entry(const TsCudaConvOperand& o) const { return group * o.strides.group; }
+  TS_DEVICE i64 in_entry(const TsCudaConvOperand&, int, int) const { return 0; }
+  TS_DEVICE i64 column_step(const TsCudaConvOperand&) const { return 0; }
+};
+
+struct HaloData {
+  using Sums = float[kPixels / 2];
+
+  const TsCudaConvHaloDataMaps& maps;
+  const TsCudaConvHaloDataArgs& args;
+  u32 base;
+  int group, channel;  // the first of the block's result
+
+  TS_DEVICE u32 stage_at(int stage) const { return base + kStageOffset + stage * kStageBytes; }
+  TS_DEVICE u32 full(int stage) const { return base + kBarrierOffset + 8 * stage; }
+  TS_DEVICE u32 empty(int stage) const { return full(cfg::kStages + stage); }
+  TS_DEVICE u32 turn(int warpgroup) const { return full(2 * cfg::kStages + warpgroup); }
+  TS_DEVICE u32 filters() const { return full(2 * cfg::kStages + kConsumers); }
+
+  // The block's box of a number: false behind the last.
+  struct Box {
+    int image, row, column;
+  };
+  TS_DEVICE bool find(int number, Box& box) const {
+    const int units = args.groups * args.channel_blocks;
+    const int all = static_cast<int>(blockIdx.x) / units + number * (static_cast<int>(gridDim.x) / units);
+    const int along = all / args.boxes_w;
+    box.column = (all - along * args.boxes_w) * kBoxColumns;
+    box.image = along / args.boxes_h;
+    box.row = (along - box.image * args.boxes_h) * cfg::kRows;
+    return box.image < args.images;
+  }
+
+  TS_DEVICE void produce() const {
+    mbarrier_expect(filters(), kFilterBytes);
+#pragma unroll 1
+    for (int tap = 0; tap < kTaps; ++tap)
+      tma_load_4d(base + tap * kTapBytes, &maps.filters, filters(), kForward ? 0 : channel, tap,
+                  kForward ? channel : 0, group);
+    int stage = 0;
+    u32 phase = 0;
+    Box box;
+    for (int number = 0; find(number, box); ++number) {
+      mbarrier_wait(empty(stage), phase ^ 1);
+      mbarrier_expect(full(stage), kHaloBytes);
+      tma_load_4d(stage_at(stage), &maps.read, full(stage), group * args.read_channels, box.column + args.first_w,
+                  box.row + args.first_h, box.image);
+      if (++stage == cfg::kStages) {
+        stage = 0;
+        phase ^= 1;
+      }
+    }
+  }
+
+  TS_DEVICE void multiply(u32 stage, Sums& sums) const {
+    const u64 w = descriptor_k_major(uniform(base)), pixels = descriptor_of_halo(uniform(stage));
+    pin(sums);
+    wgmma_fence();
+#pragma unroll
+    for (int tap = 0; tap < kTaps; ++tap) {
+      const int h = tap / kFilter, at = kForward ? tap : kTaps - 1 - tap;  // backward data: the taps turned round
+      const int place = h * kPitch + (tap - h * kFilter) * 128;
+#pragma unroll
+      for (int k = 0; k < kBlock / 16; ++k)
+        Product<kPixels>::multiply(sums, w + (at * kTapBytes + k * (kForward ? 32 : 16 * 128)) / 16,
+                                   pixels + (place + k * 32) / 16, tap + k != 0);
+    }
+    wgmma_commit();
+    pin(sums);
+  }
+
+  // Turns the results round into the box's stage: 64 channels of a pixel are 128 bytes. Sixteen pixels go through the
+  // epilogue at a time.
+  TS_DEVICE void leave(u32 stage, const ChannelRows& place, Operands<0, 16>& operands, const Sums& sums) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) % 128 / 32;
+    const int row = lane / 16 * 8 + lane % 8, chunk = 2 * warp + (lane >> 3 & 1);
+    const u32 to = stage + row * 128 + ((chunk ^ (row & 7)) << 4);
+#pragma unroll
+    for (int i = 0; i < kPixels / 2; i += 8) {
+      float v[8];
+#pragma unroll
+      for (int e = 0; e < 8; ++e) v[e] = sums[i + e];
+      operands.apply(args, place, v, Staging{});
+      const auto pair = [&](int e) { return pack_pair<cfg::kTypeD>(v[e], v[e + 1]).words[0]; };
+      asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to + i / 4 * 8 * 128),
+                   "r"(pair(0)), "r"(pair(2)), "r"(pair(4)), "r"(pair(6))
+                   : "memory");
+    }
+  }
+
+  TS_DEVICE void store(u32 stage, const Box& box) const {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&maps.result),
+        "r"(stage), "r"(group * args.channels + channel), "r"(box.column), "r"(box.row), "r"(box.image)
+        : "memory");
+    store_commit();
+    store_wait_read<0>();
+  }
+
+  TS_DEVICE void consume(int warpgroup) const {
+    const int thread = static_cast<int>(threadIdx.x) % 128, barrier = 1 + warpgroup;
+    const ChannelRows place{channel + thread / 32 * 16 + thread % 32 / 4, 0, args.channels, kPixels, group};
+    Operands<0, 16> operands;
+    operands.load(args, place);
+    int stage = warpgroup;
+    u32 phase = 0, turns = warpgroup == 0;
+    Box box;
+    mbarrier_wait(filters(), 0);
+    for (int number = warpgroup; find(number, box); number += kConsumers) {
+      const u32 tile = stage_at(stage);
+      mbarrier_wait(full(stage), phase);
+      mbarrier_wait(turn(warpgroup), turns & 1);
+      ++turns;
+      Sums sums;
+      multiply(tile, sums);
+      if (thread == 0) mbarrier_arrive(turn(kConsumers - 1 - warpgroup));
+      wgmma_wait<0>();
+      pin(sums);
+      named_barrier_sync(barrier, 128);  // no warp reads the stage any more
+      leave(tile, place, operands, sums);
+      fence_proxy_async();
+      named_barrier_sync(barrier, 128);
+      if (thread == 0) {
+        store(tile, box);
+        mbarrier_arrive(empty(stage));
+      }
+      stage += kConsumers;
+      if (stage >= cfg::kStages) {
+        stage -= cfg::kStages;
+        phase ^= 1;
+      }
+    }
+    if (thread == 0) store_wait_done();
+  }
+};
+
+}  // namespace ts::conv
+
+#ifndef TS_ENTRY
+#define TS_ENTRY ts_conv_halo_data
+#endif
+
+extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, 1)
+    TS_ENTRY(const __grid_constant__ TsCudaConvHaloDataMaps maps, const __grid_constant__ TsCudaConvHaloDataArgs args) {
+  extern __shared__ unsigned char dynamic_shared[];
+  const int unit = static_cast<int>(blockIdx.x) % (args.groups * args.channel_blocks), group = unit / args.channel_blocks;
+  const ts::conv::HaloData kernel{maps, args, (ts::smem_address(dynamic_shared) + 1023u) & ~1023u, group,
+                                  (unit - group * args.channel_blocks) * ts::conv::kBlock};
+  ts::let_next_kernel_start();
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < ts::cfg::kStages; ++s) {
+      ts::mbarrier_init(kernel.full(s), 1);
+      ts::mbarrier_init(kernel.empty(s), 1);
+    }
+    for (int w = 0; w < ts::conv::kConsumers; ++w) ts::mbarrier_init(kernel.turn(w), 1);
+    ts::mbarrier_init(kernel.filters(), 1);
+    ts::fence_mbarrier_init();
+  }
+  __syncthreads();
+  const int warpgroup = static_cast<int>(ts::uniform(threadIdx.x / 128));
+  if (warpgroup == 0) {
+    ts::shrink_registers<40>();
+    if (threadIdx.x == 0) {
+      ts::prefetch_tensor_map(&maps.read);
+      ts::prefetch_tensor_map(&maps.filters);
+      ts::prefetch_tensor_map(&maps.result);
+      ts::wait_for_previous_kernel();
+      kernel.produce();
+    }
+  } else {
+    ts::grow_registers<232>();
+    ts::wait_for_previous_kernel();
+    kernel.consume(warpgroup - 1);
+  }
+}

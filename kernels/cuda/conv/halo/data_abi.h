@@ -1,0 +1,19 @@
+// What forward and backward data by halo tiles are called with (conv/halo/data.cuh).
+#pragma once
+
+#include "../../common/tensor_map.h"
+#include "../abi.h"
+
+struct TsCudaConvHaloDataArgs {
+  TsCudaConvOperand epilogue[TS_GEMM_EPILOGUE_MAX];
+  int groups;
+  int channels, channel_blocks; /* of the result in a group; blocks of 64 of them */
+  int read_channels;            /* in a group */
+  int images, boxes_h, boxes_w; /* boxes of kRows by 8 pixels of the result in an image */
+  int first_h, first_w;         /* the first pixel that the first result meets; outside of the image as a rule */
+};
+
+/* Of the tensor that is read and of the result: {channels of all groups, width, height, images}. */
+struct TsCudaConvHaloDataMaps {
+  TsCudaTensorMap read, filters, result;
+};

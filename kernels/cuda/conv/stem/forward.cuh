@@ -137,15 +137,26 @@ struct StemForward {
   }
 
   // Two octets of columns, of one of the thread's two rows: from column 0 of the row on, at `to`. `together`: elements
-  // that may be stored at once; lanes exchange theirs for four of 16 bits. `step`: bytes from a column to the next.
-  TS_DEVICE void store(char* to, int column, int left, i64 step, int together, const float (&low)[2],
+  // that may be stored at once; lanes exchange theirs for four of 16 bits, and those of neighbouring filters for two, so
+  // that a row's 32 bytes go together. `step`, `filter_step`: bytes from a column and from a filter to the next.
+  TS_DEVICE void store(char* to, int column, int left, i64 step, i64 filter_step, int together, const float (&low)[2],
                        const float (&high)[2]) const {
+    constexpr int kBytes = bytes_of(cfg::kTypeD);
     const auto first = pack_pair<cfg::kTypeD>(low[0], low[1]), second = pack_pair<cfg::kTypeD>(high[0], high[1]);
-    if (bytes_of(cfg::kTypeD) == 2 && together == 4) {
+    if (kBytes == 2 && together == 4) {
       u32 words[2] = {first.words[0], second.words[0]};
       pair_exchange(words[0], words[1]);
       const int on = 8 * (lane() & 1) + 4 * (lane() >> 1 & 1) - 2 * (lane() & 3);  // columns, after the exchange
       if (left - on >= 4) store_8_bytes(to + (column + on) * 2, words[0], words[1]);
+    } else if (kBytes == 2 && !cfg::kPairs && together == 2) {
+      const bool odd = lane() & 4;
+      Pair<cfg::kTypeD> of_even = first, of_odd = second;  // filters
+      const u32 received = __shfl_xor_sync(0xffffffffu, (odd ? first : second).words[0], 4);
+      const int received_left = __shfl_xor_sync(0xffffffffu, left, 4);
+      (odd ? of_even : of_odd).words[0] = received;
+      char* const even = to + (column + 8 * odd) * kBytes - (odd ? filter_step : 0);
+      store_pair<cfg::kTypeD, true>(even, of_even, (odd ? received_left : left) - 8 * odd);
+      store_pair<cfg::kTypeD, true>(even + filter_step, of_odd, (odd ? left : received_left) - 8 * odd);
     } else if (cfg::kPairs || together > 1) {
       store_pair<cfg::kTypeD, true>(to + column * step, first, left, step);
       store_pair<cfg::kTypeD, true>(to + (column + 8) * step, second, left - 8, step);
@@ -203,8 +214,8 @@ struct StemForward {
         char* const of_filter = to + (cfg::kPairs ? 0 : filter * y.channel * kBytes);
 #pragma unroll
         for (int r = 0; r < 2; ++r)
-          store(of_filter + r * second, cfg::kPairs ? filter : along, 8 * r < rows ? columns : 0, step, together,
-                {v[2 * r], v[2 * r + 1]}, {v[4 + 2 * r], v[5 + 2 * r]});
+          store(of_filter + r * second, cfg::kPairs ? filter : along, 8 * r < rows ? columns : 0, step,
+                y.channel * kBytes, together, {v[2 * r], v[2 * r + 1]}, {v[4 + 2 * r], v[5 + 2 * r]});
       }
       to += s.apart[1] * y.spatial[1] * kBytes;
     }

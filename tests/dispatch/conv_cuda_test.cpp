@@ -67,7 +67,7 @@ RandomCall<Conv> random_wide_conv(std::uint64_t seed) {
     call.numbers.layout = ConvLayout::channels_last;
     if (seed % 8 == 0) p.c = 64 * (p.groups = 2);
     if (seed % 8 == 4) {  // groups of a few channels
-      p.c = p.k = 4 << seed / 8 % 3;
+      p.c = p.k = 4 << seed / 8 % 4;
       p.groups = 2 * (1 + static_cast<std::int64_t>(draws[2] * 12));
       if (seed / 24 % 2 == 0) {  // of 3 x 3 taps, whose tiles come through maps
         p.in_d = p.filter_d = p.stride_d = p.dilation_d = 1;

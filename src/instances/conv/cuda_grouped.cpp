@@ -23,8 +23,9 @@ constexpr int kTapsOfMapped = 3;
 constexpr int kBytesOfPixel = 128, kMappedAlignment = 1024;
 constexpr int kMostMappedStages = 7;
 /// Of a thread beside sums and weights; smaller groups pair what rows have at a tap, and so much more takes an epilogue
-/// of backward data. Found by compiling.
+/// of backward data; larger ones count sixteens of channels. Found by compiling.
 constexpr int kRegistersOfMapped = 40, kRegistersOfMappedWeight = 36, kRegistersOfPairs = 30;
+constexpr int kRegistersOfSixteens = 22;
 
 // Groups of one channel: kernels/cuda/conv/banded.
 constexpr int kSideOfBands = 16, kSideOfSmall = 8;  // of a tile; small ones have as many results, of several images
@@ -39,6 +40,7 @@ constexpr int kRegistersOfBands = 50, kRegistersOfDiagonals = 44;
 
 constexpr std::array kGroupChannels{4, 8, 16};
 constexpr std::array kTapsOfBands{3, 5, 7};
+constexpr std::array kMappedChannels{4, 8, 16, 32};  // forward and backward data through tensor maps
 constexpr std::array kGroupedPaces{1, 2};
 constexpr int kTapsOfGroupedPart = 3;  // a side of the part of a filter that backward weight adds up
 
@@ -123,10 +125,10 @@ CudaConvResources mapped_resources(const KernelConfig& config) {
     stage += bytes(tile.rows, tile.columns);
     r.accumulators = 2 * 4 * products_of_octet(tile);
     r.part_bytes = 4L * r.accumulators * kThreadsOfTeam;
-  } else {  // a strip's sums, and the words of a column of taps
-    const int words = tile.channels == 16 ? 4 : 2;
+  } else {  // a strip's sums, and the words of a column of taps and a sixteen of channels
+    const int words = tile.channels >= 16 ? 4 : 2;
     r.accumulators = tile.rows / 2 * 8 + tile.taps * words;
-    weights = tile.taps * tile.taps * words * 4L * kThreadsOfTeam;
+    weights = tile.taps * tile.taps * words * 4L * kThreadsOfTeam * std::max(tile.channels / 16, 1);
   }
   r.shared_bytes = std::max(config.algorithm.stages * stage, r.part_bytes) + weights +
                    kGateBytes * config.algorithm.stages + kPlanBytes + kMappedAlignment;
@@ -169,7 +171,8 @@ int grouped_registers(const KernelConfig& config) {
     if (adds_filters(s)) return sums + kRegistersOfMappedWeight;
     const bool plain = s.epilogue_ops.empty() && bits_of(s.type_out) == 16;
     const bool more = config.algorithm.tile[0] < 16 || (s.direction == ConvDirection::backward_data && !plain);
-    return sums + kRegistersOfMapped + (more ? kRegistersOfPairs : 0);
+    return sums + kRegistersOfMapped + (more ? kRegistersOfPairs : 0) +
+           (config.algorithm.tile[0] > 16 ? kRegistersOfSixteens : 0);
   }
   if (adds_filters(std::get<ConvSignature>(config.signature)))
     return sums + kRegistersOfProducts + products_of_octet(cuda_grouped_tile(config.algorithm));
@@ -183,6 +186,11 @@ std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemm
   const bool mapped = row.tma_boxes > 0, banded = row.tile_m == row.tile_n && !mapped;
   if (s.depthwise != banded || adds_filters(s) != (row.splits > 1)) return out;
   const auto add = [&](int channels, int second) {
+std::span<const int> channels_of_groups(bool mapped, const ConvSignature& s) {
+  if (mapped && !adds_filters(s)) return kMappedChannels;
+  return kGroupChannels;
+}
+
     out.push_back({.pipeline = Pipeline::grouped,
                    .instruction = Instruction::mma_sync,
                    .tile = {static_cast<std::uint16_t>(channels), static_cast<std::uint16_t>(second),
@@ -197,7 +205,7 @@ std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemm
     for (const int taps : kTapsOfBands) add(1, taps);
     return out;
   }
-  for (const int channels : kGroupChannels)
+  for (const int channels : channels_of_groups(mapped, s))
     for (const int pace : kGroupedPaces) {
       if (pace > 1 && (mapped ? !adds_filters(s) : s.direction == ConvDirection::backward_data)) continue;
       add(channels, pace);
@@ -207,10 +215,9 @@ std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemm
 
 constexpr CudaConvRule kGroupedRules[] = {
     {"groups_are_octets",
-     "16-bit tensors in groups of 4, 8 or 16 channels to as many, of pixels 1 or 2 apart (backward data, and through "
-     "maps forward too, 1), or of one to one in bands of 3, 5 or 7 taps; through maps of 3 x 3 taps; sizes, filters "
-     "and "
-     "strides are run-time numbers",
+     "16-bit tensors in groups of 4, 8 or 16 channels to as many (forward and backward data through maps also 32 or "
+     "64), of pixels 1 or 2 apart (backward data, and through maps forward too, 1), or of one to one in bands of 3, 5 "
+     "or 7 taps; through maps of 3 x 3 taps; sizes, filters and strides are run-time numbers",
      [](const CudaConvSubject& s) {
        const CudaGroupedTile t = cuda_grouped_tile(s.algorithm());
        const ConvDirection direction = s.signature().direction;
@@ -221,7 +228,8 @@ constexpr CudaConvRule kGroupedRules[] = {
          return !is_mapped(s.algorithm()) && std::ranges::find(kTapsOfBands, t.taps) != kTapsOfBands.end();
        if (is_mapped(s.algorithm()) && (t.taps != kTapsOfMapped || (t.pace > 1 && !adds_filters(s.signature()))))
          return false;
-       return std::ranges::find(kGroupChannels, t.channels) != kGroupChannels.end() &&
+       const std::span<const int> channels = channels_of_groups(is_mapped(s.algorithm()), s.signature());
+       return std::ranges::find(channels, t.channels) != channels.end() &&
               (t.pace == 1 || (t.pace == 2 && direction != ConvDirection::backward_data));
      },
      [](const CudaConvSubject& s) {

@@ -35,7 +35,8 @@ constexpr int kWeightOffset = cfg::kStages * kStageBytes;
 constexpr int kStepOffset = kWeightOffset + cfg::kTaps * cfg::kTaps * kTapBytes, kBarrierOffset = kStepOffset + kStepBytes;
 constexpr int kSharedBytes = kBarrierOffset + kGateBytes + kTileAlignment;
 // An epilogue asks for columns that are octets apart.
-constexpr bool kFours = cfg::kChannels == 16 && cfg::kEpilogueLength == 0 && bytes_of(cfg::kTypeD) == 2;
+constexpr bool kPlain = cfg::kEpilogueLength == 0 && bytes_of(cfg::kTypeD) == 2;
+constexpr bool kFours = cfg::kChannels >= 16 && kPlain;
 constexpr int kStripsOfWarp = cfg::kColumns / 8 / kTeams;
 static_assert(cfg::kTaps == 3 && cfg::kPace == 1 && cfg::kRows % 2 == 0 && cfg::kColumns % (8 * kTeams) == 0);
 
@@ -53,24 +54,31 @@ struct MappedData {
   TS_DEVICE u32 barrier(int stage) const { return smem_address(shared) + kBarrierOffset + 8 * stage; }
 
   // The words of a column of taps.
-  TS_DEVICE void load_column(const Step& s, int column, u32 (&w)[cfg::kTaps][kWeightWords]) const {
+  TS_DEVICE void load_column(const Step& s, int column, u32 (&w)[cfg::kTaps][kWeightWords], int sixteen = 0) const {
 #pragma unroll
     for (int r = 0; r < cfg::kTaps; ++r)
-      GroupWeights::words_of(shared + kWeightOffset, s.tap + r * s.tap_h + column * s.tap_w, w[r]);
+      GroupWeights::words_of(shared + kWeightOffset, s.tap + r * s.tap_h + column * s.tap_w, w[r], sixteen);
   }
 
   // The pixel of a lane's row of a load, of the first row of results, at the first tap.
   static TS_DEVICE int first_pixel(int strip) {
     return lane() / 8 % 2 * kHalf * kPitch + 8 * strip + lane() % 8;
   }
-  static TS_DEVICE int own_octet() { return 2 * pair() + lane() / 16; }
+  static TS_DEVICE int own_octet(int sixteen = 0) {
+    return 2 * (pair() / kDepth * kDepth + sixteen) + lane() / 16;
+  }
 
   TS_DEVICE void multiply(const Step& s, u32 tile, int strip, Sums& sums) const {
-    const OctetPlaces places(tile, first_pixel(strip), own_octet());
+#pragma unroll 1
+    for (int sixteen = 0; sixteen < kDepth; ++sixteen) multiply(s, tile, strip, sixteen, sums);
+  }
+
+  TS_DEVICE void multiply(const Step& s, u32 tile, int strip, int sixteen, Sums& sums) const {
+    const OctetPlaces places(tile, first_pixel(strip), own_octet(sixteen));
 #pragma unroll
     for (int c = 0; c < cfg::kTaps; ++c) {
       u32 w[cfg::kTaps][kWeightWords];
-      load_column(s, c, w);
+      load_column(s, c, w, sixteen);
       u32 before[4] = {};
 #pragma unroll
       for (int i = 0; i < kRowsMet; ++i) {
@@ -159,6 +167,45 @@ struct MappedData {
     }
   }
 
+  // All rows of a strip as they are.
+  TS_DEVICE void store_strip(const Step& s, int strip, const Sums& sums) const {
+    const TsConvStrides& strides = out_strides();
+    const int column = 8 * strip + lane() / 4, channels = static_cast<int>(args.groups) * cfg::kChannels;
+    const int at = first_channel + 16 * pair() + (kFours ? 4 * (lane() & 3) : 8 * (lane() & 1));
+    const i64 row_step = s.apart[1] * strides.spatial[1] * 2;
+    int rows = column < s.results_w && at < channels ? s.results_h : 0;
+    char* out = static_cast<char*>(args.out) +
+                2 * (s.image * strides.batch + s.at[0] * strides.spatial[0] + s.at[1] * strides.spatial[1] +
+                     (s.at[2] + column * s.apart[2]) * strides.spatial[2] + at);
+    if constexpr (kFours) {  // a lane has four neighbouring channels of two rows
+      char* second = out + kHalf * row_step;
+#pragma unroll
+      for (int h = 0; h < kHalf; ++h) {
+        const float(&v)[2][4] = sums[h];
+        u32 words[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          words[i] = pack_pair<cfg::kTypeD>(v[i % 2][i / 2 * 2], v[i % 2][i / 2 * 2 + 1]).words[0];
+        store_8_bytes_if(h < rows, out, words[0], words[1]);
+        store_8_bytes_if(h + kHalf < rows, second, words[2], words[3]);
+        out += row_step, second += row_step;
+      }
+    } else {  // lanes exchange theirs for an octet of one of the two
+      if (lane() & 2) out += kHalf * row_step, rows -= kHalf;
+#pragma unroll
+      for (int h = 0; h < kHalf; ++h) {
+        const float(&v)[2][4] = sums[h];
+        u32 words[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          words[i] = pack_pair<cfg::kTypeD>(v[i % 2][i / 2 * 2], v[i % 2][i / 2 * 2 + 1]).words[0];
+        exchange_octets(words);
+        store_16_bytes_if(h < rows, out, words);
+        out += row_step;
+      }
+    }
+  }
+
   TS_DEVICE void run(int part) const {
     const Run run_of_tiles = Run::of(args, part);
     run_mapped(
@@ -168,7 +215,7 @@ struct MappedData {
           mbarrier_expect(barrier(stage), kTileBytes);
           bring(stage_at(stage), maps.read, barrier(stage), first_channel, s.image, s.slice, s.row, s.column);
         },
-        [&] { GroupWeights(args, first_channel).load<kFours>(shared + kWeightOffset); },
+        [&] { GroupWeights(args, first_channel).load<kFours, true>(shared + kWeightOffset); },  // the first warp plans
         [&](const Step& s, int stage, auto release) {
 #pragma unroll 1
           for (int own = 0; own < kStripsOfWarp; ++own) {
@@ -184,9 +231,11 @@ struct MappedData {
             }
             if (own + 1 == kStripsOfWarp) release();
             if (finished) continue;
+            if constexpr (kPlain) {
+              store_strip(s, strip, sums);
+            } else {
 #pragma unroll
-            for (int h = 0; h < kHalf; ++h) {
-              finish_row(s, strip, h, sums[h]);
+              for (int h = 0; h < kHalf; ++h) finish_row(s, strip, h, sums[h]);
             }
           }
         });

@@ -11,7 +11,9 @@ constexpr int kLanes = 32;         // of two channels each
 constexpr int kPairsOfOctets = 4;  // of a block
 constexpr int kResults = cfg::kRows * cfg::kColumns;
 constexpr int kTeams = cfg::kWarps / kPairsOfOctets;
-static_assert(kElementBytes == 2 && (cfg::kChannels == 4 || cfg::kChannels == 8 || cfg::kChannels == 16));
+constexpr int kDepth = ceil_div(cfg::kChannels, 16);  // sixteens of channels that are summed
+static_assert(kElementBytes == 2 && (cfg::kChannels == 4 || cfg::kChannels == 8 || cfg::kChannels == 16 ||
+                                     cfg::kChannels == 32 || cfg::kChannels == 64));
 static_assert(cfg::kWarps % kPairsOfOctets == 0 && kResults % (16 * kTeams) == 0, "results are taken in sixteens");
 
 TS_DEVICE int pair() {

@@ -21,53 +21,108 @@ TS_DEVICE void multiply_add_octet(float (&d)[4], u32 a0, u32 a1, u32 b) {
   }
 }
 
-// The filters of a block's groups in shared memory, as the tensor cores take them: [tap][pair of octets][lane][word]. A
-// word has two neighbours along the channels that are summed, of one channel of the result; zeros where these are of two
-// groups.
-constexpr int kWeightWords = cfg::kChannels == 16 ? 4 : 2;  // of a lane, for a tap
-constexpr int kTapBytes = kPairsOfOctets * 32 * 4 * kWeightWords;
+// The filters of a block's groups in shared memory, as the tensor cores take them: [tap][sixteen that is summed][pair of
+// octets][lane][word]. A word has two neighbours along the channels that are summed, of one channel of the result; zeros
+// where these are of two groups.
+constexpr int kWeightWords = cfg::kChannels >= 16 ? 4 : 2;  // of a lane, for a tap and a sixteen
+constexpr int kSixteenBytes = kPairsOfOctets * 32 * 4 * kWeightWords, kTapBytes = kDepth * kSixteenBytes;
 
 struct GroupWeights {
+  static constexpr int kOwners = kPairsOfOctets * 32;
+  static_assert(kThreads % kOwners == 0);
+
   const TsCudaConvArgs& args;
   const char* base;
-  int channels;  // of the block that exist
-  i64 step;      // from one tap to the next
+  int channels;   // of the block that exist
+  i64 step;       // from one tap to the next
+  i64 next;       // from one of a word's channels to the other
+  bool together;  // they are four bytes that can be loaded at once
 
   TS_DEVICE GroupWeights(const TsCudaConvArgs& of, int first_channel) : args(of) {
     const TsConvStrides& s = of.w_strides;
     base = static_cast<const char*>(of.w) + first_channel / cfg::kChannels * s.group * kElementBytes;
     channels = static_cast<int>(of.groups) * cfg::kChannels - first_channel;
     step = of.filter[2] > 1 ? s.spatial[2] : of.filter[1] > 1 ? s.spatial[1] : s.spatial[0];
+    next = kForward ? s.channel : s.batch;
+    const i64 steps = s.group | (kForward ? s.batch : s.channel) | step;
+    together = next == 1 && ((reinterpret_cast<u64>(base) | steps * kElementBytes) & 3) == 0;
   }
 
-  // Of channels `in` and in + 1 and channel `out` of the block.
-  TS_DEVICE u32 pair_at(int in, int out, int tap) const {
+  // Where channels `in` and in + 1 and channel `out` of the block begin, at the first tap; null where they are none.
+  TS_DEVICE const char* place_of(int in, int out) const {
     const TsConvStrides& s = args.w_strides;
     const int group = out / cfg::kChannels;
-    if (in / cfg::kChannels != group || out >= channels) return 0;
+    if (in / cfg::kChannels != group || out >= channels) return nullptr;
     const int k = (kForward ? out : in) % cfg::kChannels, c = (kForward ? in : out) % cfg::kChannels;
-    const char* const from = base + (group * s.group + k * s.batch + c * s.channel + tap * step) * kElementBytes;
-    return load_bits<2>(from) | load_bits<2>(from + (kForward ? s.channel : s.batch) * kElementBytes) << 16;
+    return base + (group * s.group + k * s.batch + c * s.channel) * kElementBytes;
   }
 
-  // kFours: of groups of 16 a lane's columns of both octets are four neighbouring channels.
-  template <bool kFours = false>
+  // kFours: of groups of 16 and more a lane's columns of both octets are four neighbouring channels. kLast: by the last
+  // kOwners threads alone, where the first ones have something else to do.
+  template <bool kFours = false, bool kLast = false>
   TS_DEVICE void load(unsigned char* to) const {
-    const int words = static_cast<int>(args.filter[0] * args.filter[1] * args.filter[2]) * kTapBytes / 4;
-#pragma unroll 9
-    for (int i = static_cast<int>(threadIdx.x); i < words; i += kThreads) {
-      const int word = i % kWeightWords, l = i / kWeightWords % 32, octets = i / kWeightWords / 32 % kPairsOfOctets;
-      // Groups of 16: columns of octet word / 2, channels of octet word % 2. Others: of both octet `word`.
-      const int octet_out = kWeightWords == 4 ? word / 2 : word, octet_in = kWeightWords == 4 ? word % 2 : word;
-      const int column = l / 4, of_both = kFours ? column / 2 * 4 + 2 * octet_out + column % 2 : 8 * octet_out + column;
-      const int out = 16 * octets + of_both, in = 16 * octets + 8 * octet_in + 2 * (l % 4);
-      reinterpret_cast<u32*>(to)[i] = pair_at(in, out, i / (kTapBytes / 4));
+    const int thread = static_cast<int>(threadIdx.x) - (kLast ? kThreads - kOwners : 0);
+    if (thread < 0) return;
+    constexpr int kLoaders = kLast ? kOwners : kThreads;
+    together ? load<kFours, true, kLoaders>(to, thread) : load<kFours, false, kLoaders>(to, thread);
+  }
+  template <bool kFours, bool kTogether, int kLoaders>
+  TS_DEVICE void load(unsigned char* to, int thread) const {
+    const int own = thread % kOwners, l = own % 32, octets = own / 32;
+    const int taps = static_cast<int>(args.filter[0] * args.filter[1] * args.filter[2]);
+    constexpr int kPieces = kTogether ? 1 : 2, kApart = kLoaders / kOwners;  // taps of a thread
+    constexpr int kAtATime = kTogether && kApart == 1 ? 9 : 3;
+    const i64 tap_bytes = step * kElementBytes, next_bytes = next * kElementBytes;
+#pragma unroll 1
+    for (int sixteen = 0; sixteen < kDepth; ++sixteen) {
+      const char* from[kWeightWords];
+#pragma unroll
+      for (int word = 0; word < kWeightWords; ++word) {
+        // Groups of 16 and more: columns of octet word / 2, channels of octet word % 2. Others: of both octet `word`.
+        const int octet_out = kWeightWords == 4 ? word / 2 : word, octet_in = kWeightWords == 4 ? word % 2 : word;
+        const int column = l / 4, of_both = kFours ? column / 2 * 4 + 2 * octet_out + column % 2 : 8 * octet_out + column;
+        from[word] = place_of(16 * (octets / kDepth * kDepth + sixteen) + 8 * octet_in + 2 * (l % 4), 16 * octets + of_both);
+      }
+      unsigned char* const own_words = to + sixteen * kSixteenBytes + own * 4 * kWeightWords;
+#pragma unroll 1
+      for (int first = thread / kOwners; first < taps; first += kAtATime * kApart) {
+        u32 pieces[kAtATime][kWeightWords][kPieces] = {};
+#pragma unroll
+        for (int t = 0; t < kAtATime; ++t) {
+#pragma unroll
+          for (int e = 0; e < kWeightWords * kPieces; ++e) {
+            const char* const p = from[e / kPieces];
+            if (p != nullptr && first + t * kApart < taps)
+              pieces[t][e / kPieces][e % kPieces] =
+                  piece<kTogether>(p + (first + t * kApart) * tap_bytes + e % kPieces * next_bytes);
+          }
+        }
+#pragma unroll
+        for (int t = 0; t < kAtATime; ++t) {
+          if (first + t * kApart >= taps) continue;
+          unsigned char* const into = own_words + (first + t * kApart) * kTapBytes;
+          u32 words[kWeightWords];
+#pragma unroll
+          for (int word = 0; word < kWeightWords; ++word)
+            words[word] = pieces[t][word][0] | (kTogether ? 0 : pieces[t][word][kPieces - 1] << 16);
+          if constexpr (kWeightWords == 4)
+            *reinterpret_cast<uint4*>(into) = make_uint4(words[0], words[1], words[2], words[3]);
+          else
+            *reinterpret_cast<uint2*>(into) = make_uint2(words[0], words[1]);
+        }
+      }
     }
   }
+  // Not by load_bits, whose order the compiler keeps: a load would wait for the one before.
+  template <bool kTogether>
+  static TS_DEVICE u32 piece(const char* p) {
+    return kTogether ? *reinterpret_cast<const u32*>(p) : *reinterpret_cast<const unsigned short*>(p);
+  }
 
-  // A lane's words of a tap.
-  static TS_DEVICE void words_of(const unsigned char* weights, int tap, u32 (&w)[kWeightWords]) {
-    const unsigned char* const from = weights + tap * kTapBytes + (pair() * 32 + lane()) * 4 * kWeightWords;
+  // A lane's words of a tap and a sixteen.
+  static TS_DEVICE void words_of(const unsigned char* weights, int tap, u32 (&w)[kWeightWords], int sixteen = 0) {
+    const unsigned char* const from =
+        weights + tap * kTapBytes + sixteen * kSixteenBytes + (pair() * 32 + lane()) * 4 * kWeightWords;
     if constexpr (kWeightWords == 4) {
       const uint4 words = *reinterpret_cast<const uint4*>(from);
       w[0] = words.x, w[1] = words.y, w[2] = words.z, w[3] = words.w;

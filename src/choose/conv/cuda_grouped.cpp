@@ -63,13 +63,28 @@ std::optional<std::string> maps_unsuited(const CudaGroupedTile& tile, const Conv
   return {};
 }
 
-std::optional<std::string> bands_unsuited(const CudaGroupedTile& tile, const ConvProblem& p) {
+/// Why images are not whole in a tile of either tensor, or do not end up in the tile's planes.
+std::optional<std::string> images_are_cut(const CudaGroupedTile& tile, const ConvProblem& p) {
+  if (p.stride() != ConvSpatial{1, 1, 1} || p.dilation() != ConvSpatial{1, 1, 1} || p.in()[0] != 1 || p.filter_d != 1)
+    return "a stride, dilation or outer coordinate, which whole images do not have";
+  for (const std::size_t d : {1, 2}) {
+    const std::int64_t pad = p.pad()[d], side = d == 1 ? tile.rows : tile.columns;
+    if (p.out()[d] > side || p.in()[d] + pad % 2 > side || p.filter()[d] > tile.taps || pad / 2 * 2 >= tile.taps)
+      return fmt::format("{} to {} pixels by {} taps, pad {}: a tile has {} pixels, and {} taps around it", p.in()[d],
+                         p.out()[d], p.filter()[d], pad, side, tile.taps);
+  }
+  return {};
+}
+
+std::optional<std::string> bands_unsuited(const KernelConfig& config, const ConvProblem& p) {
+  const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
   if (p.unaligned || p.groups % 8 != 0)
     return fmt::format("{} groups, unaligned {}: pixels are read 16 bytes at a time", p.groups, p.unaligned);
   for (const std::size_t d : {1, 2}) {
     const CudaConvAxis axis = cuda_conv_axis(p, d);
     if (axis.pace != 1) return fmt::format("results meet pixels {} apart, bands neighbours", axis.pace);
   }
+  if (is_whole(config.algorithm)) return images_are_cut(tile, p);
   if (std::optional<std::string> said = maps_unsuited(tile, p)) return said;
   if (result_is_w(p)) return {};
   if (const std::int64_t taps = cuda_conv_axis(p, 0).taps; taps > 1)
@@ -97,7 +112,7 @@ std::optional<std::string> grouped_unsuited(const KernelConfig& config, const Co
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
   if (p.c != tile.channels || p.k != tile.channels)
     return fmt::format("c {} and k {} in a group, the kernel's {}", p.c, p.k, tile.channels);
-  if (tile.channels == 1) return bands_unsuited(tile, p);
+  if (tile.channels == 1) return bands_unsuited(config, p);
   if (p.unaligned || p.groups * p.c % 8 != 0)
     return fmt::format("{} groups of {}, unaligned {}: pixels are read 16 bytes at a time", p.groups, p.c, p.unaligned);
   if (const std::int64_t pace = cuda_conv_axis(p, 2).pace; pace != tile.pace)
@@ -120,6 +135,26 @@ bool grouped_is_needless(const KernelConfig& config, const ConvProblem& p) {
 double grouped_seconds(const KernelConfig& config, const CudaGemmTile&, const CudaSpec& spec,
                        const ConvProblem& problem) {
   return cuda_grouped_work(config, spec, problem).seconds;
+}
+
+/// A unit's runs are a cluster. Microseconds of a step, and of all that a block does beside, as an H200 took them
+/// (docs/log/2026-11-cuda-conv.md).
+CudaConvRuns whole_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
+  const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
+  ConvProblem together = p;
+  together.batch = ceil_div(p.batch, std::int64_t{tile.images});
+  CudaConvRuns w = cuda_conv_tiles(together, tile.rows, tile.columns);
+  w.units = ceil_div(p.groups, kChannelsOfBands);
+  w.runs = config.algorithm.cluster[0];
+  w.shared_bytes = cuda_conv_resources(config).shared_bytes;
+  constexpr double kSmsOfClusters = 15.0 / 16;  // where clusters find place, of all
+  const auto together_there =
+      std::max<std::int64_t>(static_cast<std::int64_t>(spec.reference.sms * kSmsOfClusters) / w.runs, 1);
+  const auto rounds = static_cast<double>(ceil_div(w.units, together_there));
+  const auto steps = static_cast<double>(ceil_div(w.tiles, w.runs));
+  const double taps = tile.taps, of_step = 0.25 + 0.135 * taps, of_block = 2.8 + 0.48 * taps, launch = 2.2;
+  w.seconds = 1e-6 * (rounds * (steps * of_step + of_block) + launch);
+  return w;
 }
 
 CudaConvRuns banded_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
@@ -188,6 +223,7 @@ CudaConvRuns mapped_work(const KernelConfig& config, const CudaSpec& spec, const
 }  // namespace
 
 CudaConvRuns cuda_grouped_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
+  if (is_whole(config.algorithm)) return whole_work(config, spec, p);
   if (is_banded(config.algorithm)) return banded_work(config, spec, p);
   if (is_mapped(config.algorithm)) return mapped_work(config, spec, p);
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);

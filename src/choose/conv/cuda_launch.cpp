@@ -41,22 +41,31 @@ CudaConvLaunch depthwise_launch(const KernelConfig& config, const CudaSpec& spec
 /// Of kernels whose blocks have runs of tiles.
 CudaConvLaunch runs_launch(const KernelConfig& config, const CudaConvRuns& work, int lanes) {
   const CudaConvResources facts = cuda_conv_resources(config);
+  const bool joins = config.algorithm.split_k && !is_whole(config.algorithm);
   return {.blocks = work.blocks(),
           .threads = facts.threads,
           .shared_bytes = work.shared_bytes,
           .splits = work.runs,
-          .part_bytes = work.blocks() * facts.part_bytes,
+          .cluster = is_whole(config.algorithm) ? static_cast<int>(work.runs) : 1,
+          .part_bytes = joins ? work.blocks() * facts.part_bytes : 0,
           .lanes = lanes,
           .depth_steps = work.depth_steps,
           .phases = work.phases,
           .tiles = work.tiles_along,
           .stage_bytes = work.stage_bytes,
-          .joins = config.algorithm.split_k};
+          .joins = joins};
 }
 
 /// As the kernels' files say what their maps are.
 CudaConvMappedTile mapped_tile(const KernelConfig& config) {
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
+  if (is_whole(config.algorithm))
+    return {.channels = 32,
+            .images = tile.images,
+            .rows = tile.rows,
+            .columns = tile.columns,
+            .rows_of_y = tile.rows,
+            .columns_of_y = tile.columns};
   if (is_banded(config.algorithm))
     return {.channels = 32,
             .images = tile.images,

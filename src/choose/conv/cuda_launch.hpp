@@ -25,6 +25,7 @@ struct CudaConvLaunch {
   int threads = 0;
   std::int64_t shared_bytes = 0;
   std::int64_t splits = 1;                    ///< parts, or runs, into which the sum or the tiles are cut
+  int cluster = 1;                            ///< blocks of one
   std::int64_t part_bytes = 0, counters = 0;  ///< of the whole launch; none where no partials are left
   // Depthwise alone, as in kernels/cuda/conv/abi.h.
   int lanes = 0, depth_steps = 0;

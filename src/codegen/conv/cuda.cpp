@@ -107,6 +107,7 @@ Result<std::string_view> add_grouped(ConstantsTable& table, const KernelConfig& 
   table.add("kColumnsFirst", false);
   table.add("kTilesApart", banded || is_mapped(config.algorithm));
   table.add("kBlocksPerSm", facts.blocks_per_sm);
+  if (is_whole(config.algorithm)) return "cuda/conv/banded/whole_weight.cuh";
   if (banded) return config.algorithm.split_k ? "cuda/conv/banded/weight.cuh" : "cuda/conv/banded/data.cuh";
   if (is_mapped(config.algorithm))
     return config.algorithm.split_k ? "cuda/conv/grouped/mapped_weight.cuh" : "cuda/conv/grouped/mapped_data.cuh";

@@ -103,6 +103,7 @@ Result<std::unique_ptr<ConvPlan>> CudaConvPlan::make(const ConvProblem& p, PlanI
   launch.grid.x = static_cast<unsigned>(std::clamp<std::int64_t>(figures.blocks, 1, kLongestOfConv));
   launch.block = {static_cast<unsigned>(figures.threads), 1, 1};
   launch.dynamic_shared_bytes = static_cast<unsigned>(figures.shared_bytes);
+  launch.cluster = {static_cast<unsigned>(figures.cluster), 1, 1};
   launch.overlaps_previous = spec.major >= 9;
   return made;
 }

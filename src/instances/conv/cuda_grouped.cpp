@@ -34,13 +34,14 @@ constexpr int kOctetsOfBands = kChannelsOfBands / 8;
 constexpr long kGateBytes = 16;          // of a stage: a barrier and a counter
 constexpr int kPlanBytes = 32 * 104;     // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
 constexpr int kBytesToAlignBands = 512;  // the first tile
+constexpr int kMostRunsOfCluster = 8;    // that every chip with clusters has
 /// Of a thread beside its sums and what they are made of, of forward and backward data and of backward weight. Found by
 /// compiling.
 constexpr int kRegistersOfBands = 50, kRegistersOfDiagonals = 44;
 
 constexpr std::array kGroupChannels{4, 8, 16};
-constexpr std::array kTapsOfBands{3, 5, 7};
 constexpr std::array kMappedChannels{4, 8, 16, 32};  // forward and backward data through tensor maps
+constexpr std::array kTapsOfBands{3, 5, 7};
 constexpr std::array kGroupedPaces{1, 2};
 constexpr int kTapsOfGroupedPart = 3;  // a side of the part of a filter that backward weight adds up
 
@@ -92,13 +93,19 @@ CudaConvResources banded_resources(const KernelConfig& config) {
   const int rows_of_x = 3 * (taps + 1);  // matrices that neighbouring rows of results meet
   const long pitch = tile.images == 1 ? 24 : 16;
   const int stages = config.algorithm.stages;
+  const bool weight = adds_filters(std::get<ConvSignature>(config.signature));
   const auto take = [&](int of_tile, long columns) {
     r.shared_bytes +=
         kChannelsOfBands * (stages * 2L * tile.images * of_tile * columns + bytes_of_plane(tile, of_tile));
   };
-  r.shared_bytes = kPlanBytes + kGateBytes * stages + kBytesToAlignBands;
-  take(rows, pitch);
-  if (adds_filters(std::get<ConvSignature>(config.signature))) {
+  if (is_whole(config.algorithm)) {  // tiles of x are as those of y, and their steps are not planned
+    r.shared_bytes = 8L * stages + kBytesToAlignBands + kChannelsOfBands * bytes_of_plane(tile, rows) +
+                     kChannelsOfBands * 2L * stages * tile.images * tile.rows * tile.columns;
+  } else {
+    r.shared_bytes = kPlanBytes + kGateBytes * stages + kBytesToAlignBands;
+    take(rows, pitch);
+  }
+  if (weight) {
     take(tile.rows, tile.columns);
     r.accumulators = kChannelsOfBands / warps * taps * 4 + rows_of_x + 4;
     r.part_bytes = 4L * kChannelsOfBands * taps * taps;
@@ -179,6 +186,11 @@ int grouped_registers(const KernelConfig& config) {
   return sums + kRegistersOfTap + kRegistersOfSixteen * sixteens_of_warp(config.algorithm);
 }
 
+std::span<const int> channels_of_groups(bool mapped, const ConvSignature& s) {
+  if (mapped && !adds_filters(s)) return kMappedChannels;
+  return kGroupChannels;
+}
+
 std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemmTile& row) {
   std::vector<Algorithm> out;
   // A row of the table is for backward weight where it is cut into runs, square tiles are for groups of one, and
@@ -186,11 +198,6 @@ std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemm
   const bool mapped = row.tma_boxes > 0, banded = row.tile_m == row.tile_n && !mapped;
   if (s.depthwise != banded || adds_filters(s) != (row.splits > 1)) return out;
   const auto add = [&](int channels, int second) {
-std::span<const int> channels_of_groups(bool mapped, const ConvSignature& s) {
-  if (mapped && !adds_filters(s)) return kMappedChannels;
-  return kGroupChannels;
-}
-
     out.push_back({.pipeline = Pipeline::grouped,
                    .instruction = Instruction::mma_sync,
                    .tile = {static_cast<std::uint16_t>(channels), static_cast<std::uint16_t>(second),
@@ -198,6 +205,7 @@ std::span<const int> channels_of_groups(bool mapped, const ConvSignature& s) {
                    .wave = {static_cast<std::uint16_t>(row.wave.front())},
                    .stages = static_cast<std::uint8_t>(row.stages),
                    .block_per_cu = static_cast<std::int16_t>(row.blocks_per_sm),
+                   .cluster = {static_cast<std::uint8_t>(row.cluster_m), static_cast<std::uint8_t>(row.cluster_n)},
                    .split_k = adds_filters(s),
                    .subtile = {static_cast<std::uint8_t>(row.tile_m), static_cast<std::uint8_t>(row.tile_n)}});
   };
@@ -267,8 +275,7 @@ constexpr CudaConvRule kGroupedRules[] = {
      }},
     {"fields_belong_to_pipeline",
      "warps, two stages or more (with bands one or two), and blocks that share an SM are its only options; backward "
-     "weight is "
-     "cut into runs",
+     "weight is cut into runs, of whole images in bands 2 to 8 of a cluster",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
        Algorithm rest{.pipeline = a.pipeline, .instruction = a.instruction, .split_k = adds_filters(s.signature())};
@@ -277,12 +284,18 @@ constexpr CudaConvRule kGroupedRules[] = {
        rest.stages = a.stages;
        rest.block_per_cu = a.block_per_cu;
        rest.subtile = a.subtile;
+       rest.cluster = a.cluster;
+       if (a.cluster != Algorithm{}.cluster &&
+           (!is_whole(a) || !adds_filters(s.signature()) || cuda_grouped_tile(a).images == 1 ||
+            a.cluster[0] > kMostRunsOfCluster || a.cluster[1] > 1))
+         return false;
        if (is_mapped(a) && a.stages > kMostMappedStages) return false;
        return (is_banded(a) ? a.stages >= 1 && a.stages <= 2 : a.stages >= 2) && a.block_per_cu >= 1 && rest == a;
      },
      [](const CudaConvSubject& s) {
-       return fmt::format("stages {}, blocks {}, vector {}, runs {}", s.algorithm().stages, s.algorithm().block_per_cu,
-                          s.algorithm().vector[0], s.algorithm().split_k);
+       const Algorithm& a = s.algorithm();
+       return fmt::format("stages {}, blocks {}, vector {}, runs {}, cluster {}x{}", a.stages, a.block_per_cu,
+                          a.vector[0], a.split_k, a.cluster[0], a.cluster[1]);
      }},
     {"tiles_fit", "what a block brings through maps fits shared memory; without bands, with its neighbours' on the SM",
      [](const CudaConvSubject& s) {
@@ -311,6 +324,10 @@ bool is_mapped(const Algorithm& a) {
 
 bool is_banded(const Algorithm& a) {
   return a.pipeline == Pipeline::grouped && a.tile[0] == 1;
+}
+
+bool is_whole(const Algorithm& a) {
+  return is_banded(a) && a.cluster[0] > 1;
 }
 
 std::span<const int> cuda_banded_taps() {

@@ -46,6 +46,8 @@ struct CudaGroupedTile {
 };
 [[nodiscard]] CudaGroupedTile cuda_grouped_tile(const Algorithm& algorithm);
 [[nodiscard]] bool is_banded(const Algorithm& algorithm);
+/// Bands of whole images, whose runs are a cluster (kernels/cuda/conv/banded/whole_weight.cuh).
+[[nodiscard]] bool is_whole(const Algorithm& algorithm);
 /// Of groups of several channels.
 [[nodiscard]] bool is_mapped(const Algorithm& algorithm);
 /// The numbers of taps for which there are banded kernels, in rising order.

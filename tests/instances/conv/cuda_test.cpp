@@ -198,6 +198,11 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("bands_leave_results", banded, [](S& s, A&) { s.epilogue_ops = {EpilogueOp::add}; });
   expect("fields_belong_to_pipeline", banded, [](S&, A& a) { a.stages = 3; });
   expect("registers_hold_sums", banded_weight, [](S&, A& a) { a.block_per_cu = 4; });
+  expect("fields_belong_to_pipeline", banded, [](S&, A& a) { a.cluster[0] = 4; });         // forward
+  expect("fields_belong_to_pipeline", banded_weight, [](S&, A& a) { a.cluster[0] = 4; });  // tiles of one image
+  const KernelConfig whole = listed_conv(Pipeline::grouped, DataType::bf16, ConvDirection::backward_weight, is_whole);
+  expect("fields_belong_to_pipeline", whole, [](S&, A& a) { a.cluster[0] = 9; });
+  expect("fields_belong_to_pipeline", whole, [](S&, A& a) { a.cluster[1] = 2; });
   const KernelConfig mapped = listed_conv(Pipeline::grouped, DataType::bf16, ConvDirection::forward, is_mapped),
                      mapped_weight =
                          listed_conv(Pipeline::grouped, DataType::fp16, ConvDirection::backward_weight, is_mapped);

@@ -102,8 +102,9 @@ TS_DEVICE void add_nothing(u32& sum, u32 elements) {
 }
 
 // Turns the rows of an octet's tile round that are the warp's: every kParts-th one from row `part` on, of images of
-// kRowsOfImage rows. Not zero (but for the sign), if asked, where an element is not finite.
-template <int kRowsOfImage, int kColumnsOfTile, bool kLooks = false>
+// kRowsOfImage rows, for planes of images of kRowsOfPlane. Not zero (but for the sign), if asked, where an element is not
+// finite.
+template <int kRowsOfImage, int kColumnsOfTile, bool kLooks = false, int kRowsOfPlane = kRowsOfImage>
 TS_DEVICE u32 turn_round(u32 tile, u32 planes) {
   constexpr int kEights = kColumnsOfTile / 8;  // of a row
   constexpr int kAll = cfg::kImages * kRowsOfImage / kParts * kEights;  // of a part
@@ -119,8 +120,8 @@ TS_DEVICE u32 turn_round(u32 tile, u32 planes) {
     from[v] = tile + (part * kColumnsOfTile + eight % kEights * 8 + lane() % 8) * kPixelBytes +
               eight / kEights * kRowBytes + ((octet ^ (lane() / 2 & 3)) << 4);
   }
-  const u32 to = planes + (8 * octet + lane() / 4) * plane_bytes(kRowsOfImage) + (lane() & 3) * 4 +
-                 part * half_bytes(kRowsOfImage);
+  const u32 to = planes + (8 * octet + lane() / 4) * plane_bytes(kRowsOfPlane) + (lane() & 3) * 4 +
+                 part * half_bytes(kRowsOfPlane);
 #pragma unroll
   for (int first = 0; first < kAll; first += 4) {
     u32 words[4];
@@ -129,7 +130,7 @@ TS_DEVICE u32 turn_round(u32 tile, u32 planes) {
     for (int e = 0; e < 4; ++e) {
       const int row = (first + e) / kEights * kParts, column = (first + e) % kEights;  // the row without `part`
       const int of_image = row % kRowsOfImage;
-      const int at = (of_image & 1) * half_bytes(kRowsOfImage) + row / kRowsOfImage * image_bytes(kRowsOfImage) +
+      const int at = (of_image & 1) * half_bytes(kRowsOfPlane) + row / kRowsOfImage * image_bytes(kRowsOfPlane) +
                      of_image / 2 * kPlaneRowBytes;
       if (first + e < kAll)
         store_word(to + at + column * 16, words[e]);

@@ -26,6 +26,24 @@ TEST(AttentionProblem, TheDefaultIsValid) {
   EXPECT_TRUE(validate(AttentionProblem{}));
 }
 
+TEST(AttentionArguments, AnEmptyListOfPagesMayBeNull) {
+  const AttentionProblem problem{.batch = 2, .seqlen_q = 1, .seqlen_k = 40, .page_size = 16};
+  float memory[1];
+  const std::int32_t lengths[2] = {}, offsets[3] = {};
+  AttentionArguments call;
+  call.q = call.k = call.v = call.o = memory;
+  call.q_strides = call.o_strides = {.batch = 64 * 128, .head = 128, .row = 128};
+  call.k_strides = call.v_strides = {.batch = 16 * 128, .head = 128, .row = 128};
+  call.pages = {.lengths = lengths, .offsets = offsets, .num_pages = 3};
+  for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::cuda, DeviceKind::hip}) {
+    const Status status = validate(problem, call, device);
+    EXPECT_TRUE(status) << status.error().text();
+  }
+  call.pages.num_pages = 0;
+  call.k = call.v = nullptr;
+  EXPECT_TRUE(validate(problem, call, DeviceKind::cuda));
+}
+
 TEST(AttentionProblem, EveryRefusalNamesTheValueAndWhatWouldBeRight) {
   const Refusal refusals[] = {
       {"block scales", [](auto& p) { p.block_scale = true; }, "block scales with bf16", "fp8bf16 and fp8fp16",

@@ -557,6 +557,16 @@ def test_prefill_on_pages(heads_q, heads_kv, dim, cache, options):
         torch.testing.assert_close(lse[:, begin:end].double(), scores.logsumexp(-1), rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("rows", [1, 200])
+def test_an_empty_list_of_pages(rows):
+    """An empty tensor of torch lies at null; the lengths, all 0, are the device's."""
+    pages, none = torch.randn(2, 3, 16, 2, 64, device="cuda", dtype=torch.bfloat16), torch.zeros(4, device="cuda", dtype=torch.int32)
+    q = torch.randn(3, 8, rows, 64, device="cuda", dtype=torch.bfloat16)
+    for cache in (pages, pages[:, :0]):
+        o, lse = tilesmith.attention(q, *cache, page_indices=none[:0], page_indptr=none, seqlens_k=none[:3], max_seqlen_k=40, return_lse=True)
+        assert o.count_nonzero() == 0 and bool((lse == -torch.inf).all())
+
+
 def test_one_graph_serves_all_lengths():
     """Lengths and tables are read on the device when the graph is replayed: short ones, none, long ones, mixed."""
     torch.manual_seed(5)

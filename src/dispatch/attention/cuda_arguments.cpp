@@ -75,7 +75,8 @@ void set_pages(const AttentionProblem& p, const AttentionArguments& a, TsCudaAtt
   out.paged = paged_keys(p, a.pages);
   divide_by_page(p.page_size, out);
   out.num_pages = static_cast<int>(std::min<std::int64_t>(a.pages.num_pages, std::numeric_limits<int>::max()));
-  if (a.pages.num_pages == 0) out.seqlen_k = 0;  // then lengths are cut to it, and no page is read
+  // Lengths are cut to it, and no page is read.
+  if (a.pages.num_pages == 0 || lists_no_page(a.pages)) out.seqlen_k = 0;
 }
 
 }  // namespace tilesmith

@@ -58,6 +58,7 @@ Status HipDecodePlan::run(const AttentionArguments& a, const RunOptions& options
   if (p.page_size > 0) {
     arguments.paged = paged_keys(p, a.pages);
     divide_by_page(p.page_size, arguments);
+    if (lists_no_page(a.pages)) arguments.seqlen_k = 0;  // lengths are cut to it
   }
   if (partial_bytes_ > 0) {
     TS_TRY(check_workspace(options.workspace));

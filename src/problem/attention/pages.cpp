@@ -26,15 +26,22 @@ TsPagedKeys paged_keys(const AttentionProblem& p, const AttentionPages& pages) {
   return {pages.lengths, pages.numbers, pages.offsets, pages.stride, p.page_size, p.vectorized_pages};
 }
 
+bool lists_no_page(const AttentionPages& pages) {
+  return pages.offsets != nullptr && pages.numbers == nullptr;
+}
+
 Status check_pages(const AttentionProblem& p, const AttentionArguments& a, DeviceKind device) {
   const AttentionPages& pages = a.pages;
   TS_TRY(check_pointer("pages.lengths", pages.lengths, p.batch > 0, "paged sequences have lengths of their own"));
   TS_TRY(check_dimension("pages.num_pages", pages.num_pages, 0));
   TS_TRY(check_dimension("pages.stride", pages.stride, 0));
   const bool listed = pages.numbers != nullptr || pages.offsets != nullptr;
-  const auto empty = [&] { return std::all_of(pages.lengths, pages.lengths + p.batch, [](int n) { return n == 0; }); };
-  if (pages.offsets != nullptr && pages.numbers == nullptr &&
-      (is_gpu(device) || !empty()))  // an empty list may be null
+  // An empty list may be null. On a device the lengths cannot be read here: there they are cut to none.
+  const auto empty = [&] {
+    if (is_gpu(device)) return !p.append;
+    return std::all_of(pages.lengths, pages.lengths + p.batch, [](int n) { return n == 0; });
+  };
+  if (lists_no_page(pages) && !empty())
     return fail(ErrorCode::invalid_argument, "pages.offsets without pages.numbers", "the list that they lead into");
   if (p.batch > 0 && !listed && (p.seqlen_k > p.page_size || p.batch > pages.num_pages))
     return fail(ErrorCode::invalid_argument,

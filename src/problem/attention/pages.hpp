@@ -19,6 +19,9 @@ namespace tilesmith {
 /// What kernels read of a call's pages. Of a problem with a page_size.
 [[nodiscard]] TsPagedKeys paged_keys(const AttentionProblem& problem, const AttentionPages& pages);
 
+/// Whether a call's list of pages is empty, so that none of its sequences has a key.
+[[nodiscard]] bool lists_no_page(const AttentionPages& pages);
+
 /// Checks the pages of a call whose problem has a page_size. On the CPU lengths and page numbers are read, as far as
 /// the call reads them; on a device they are device memory. Error: invalid_argument, with the sequence and the entry.
 [[nodiscard]] Status check_pages(const AttentionProblem& problem, const AttentionArguments& arguments,

@@ -38,12 +38,14 @@ STEMS = [("stem 7x7 s2 3-64 @224", 64, 3, 64, (224, 224), (7, 7), 2, 3, 1, 1), (
          ("stem 3x3 s2 3-40 @300", 64, 3, 40, (300, 300), (3, 3), 2, 1, 1, 1), ("stem 4x4 s4 3-96 @224", 64, 3, 96, (224, 224), (4, 4), 4, 0, 1, 1),
          ("stem 3x3 3-64 @224", 32, 3, 64, (224, 224), (3, 3), 1, 1, 1, 1)]  # fmt: skip
 GROUPS = [("32 groups of 16 @28", 64, 512, 512, (28, 28), (3, 3), 1, 1, 1, 32), ("32 groups of 4 @56", 64, 128, 128, (56, 56), (3, 3), 1, 1, 1, 32)]
+# ResNeXt-50 32x4d (Xie et al.) has the second of these, and:
+RESNEXT = [(f"32 groups of {c} @{size}", 64, 32 * c, 32 * c, (size, size), (3, 3), 1, 1, 1, 32) for c, size in ((8, 28), (16, 14), (32, 7))]
 DEPTHWISE = [("depthwise 7x7 96 @56", 64, 96, 96, (56, 56), (7, 7), 1, 3, 1, 96), ("depthwise 7x7 384 @14", 64, 384, 384, (14, 14), (7, 7), 1, 3, 1, 384),
              ("depthwise 7x7 768 @7", 64, 768, 768, (7, 7), (7, 7), 1, 3, 1, 768),
              ("depthwise 3x3 256 @56", 32, 256, 256, (56, 56), (3, 3), 1, 1, 1, 256),
              ("depthwise 3x3 s2 96 @112", 64, 96, 96, (112, 112), (3, 3), 2, 1, 1, 96),
              ("depthwise 1-D 31 512 @1500", 16, 512, 512, (1500,), (31,), 1, 15, 1, 512)]  # fmt: skip
-LAYERS = {"resnet50": RESNET50, "large": LARGE, "dimensions": OTHER_DIMENSIONS, "stems": STEMS, "groups": GROUPS, "depthwise": DEPTHWISE}
+LAYERS = {"resnet50": RESNET50, "large": LARGE, "dimensions": OTHER_DIMENSIONS, "stems": STEMS, "groups": GROUPS, "resnext": RESNEXT, "depthwise": DEPTHWISE}
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 

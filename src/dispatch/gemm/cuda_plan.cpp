@@ -308,7 +308,8 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
     TS_TRY(operand(a.b, p.batch, p.type_b, along_k_b, p.n, p.k, box_rows, map));
     return p.k2 == 0 ? Status{} : operand(a.b2, p.batch, p.type_b, along_k_b, p.n, p.k2, box_rows, map2);
   };
-  TS_TRY(operand_a(facts_.copy_rows, maps.a, maps.a2));
+  const int rows_a = stream ? static_cast<int>(std::min<std::int64_t>(facts_.copy_rows, p.m)) : facts_.copy_rows;
+  TS_TRY(operand_a(rows_a, maps.a, maps.a2));
   const bool weights = algorithm_.pipeline == Pipeline::weight_only;
   TS_TRY(weights ? encode_weights(a, maps.b) : operand_b(rows_b, maps.b, maps.b2));
   if (has_edges()) {

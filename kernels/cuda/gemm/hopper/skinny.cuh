@@ -22,7 +22,7 @@
 // Launch: kThreads threads, kSharedBytes of dynamic shared memory, a grid of min(work items, SMs * kBlocksPerSm)
 // blocks; work items: splits * batch * ceil(n / kColumns). Split k: partials [group][split][kTeam * kOwnTiles *
 // 4], one counter a group. Tensor maps (128-byte swizzle, zero fill), dimensions innermost first:
-//   a  {k, m, batch}, box {kBoxK, kRows, 1};  b  {k, n, batch}, box {kBoxK, kColumns, 1}; a2, b2
+//   a  {k, m, batch}, box {kBoxK, min(kRows, m), 1};  b  {k, n, batch}, box {kBoxK, kColumns, 1}; a2, b2
 //   (kMmPlusMm) as a and b, with k2; none of d.
 // Pointers and strides of a and b are multiples of 16 bytes. The kernel may be launched to overlap the one before.
 #pragma once
@@ -104,7 +104,9 @@ struct Skinny {
   }
 
   TS_DEVICE void load_b(const Item& t, int step, u32 to_stage) const {
-    mbarrier_expect(full(to_stage), kStageBytes);
+    // Rows of a that do not exist are not asked for: the copy engine would fill them with zeros one by one. What lies in
+    // their place is multiplied into rows that are not stored.
+    mbarrier_expect(full(to_stage), cfg::kTmaBoxes * (imin(args.m, cfg::kRows) * 128 + kBoxBytesB));
     const u32 to = base + to_stage * kStageBytes + cfg::kTmaBoxes * kBoxBytesA;
     const int k = k_of(t.step + step);
     const TsCudaTensorMap* const map = is_second(t.step + step) ? &maps.b2 : &maps.b;

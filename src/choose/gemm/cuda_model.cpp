@@ -105,6 +105,19 @@ double bytes_of(const KernelConfig& config, const CudaGemmResources& facts, cons
          matrices_b * facts.bits_of_b / 8 * real(shape.n) * depth;
 }
 
+/// Null of what is no stream.
+const CudaGemmStream* stream_of(const Algorithm& a, const CudaSpec& spec) {
+  if (a.pipeline != Pipeline::skinny_tma) return nullptr;
+  return a.instruction == Instruction::wgmma ? &spec.gemm.wgmma_stream : &spec.gemm.mma_stream;
+}
+
+/// Blocks that an SM works on at a time: one, where there are no more than SMs.
+int blocks_at_a_time(const KernelConfig& config, const CudaGemmResources& facts, const CudaSpec& spec,
+                     const CudaGemmShape& shape, int parts) {
+  const bool is_stream = config.algorithm.pipeline == Pipeline::skinny_tma;
+  return is_stream && cuda_gemm_tiles(config, shape) * parts <= spec.reference.sms ? 1 : facts.blocks_per_sm;
+}
+
 /// Of one row of tiles, the columns of B that an item reads and no other. Two SMs share a way to memory, which one of
 /// them may have alone where half of all are busy: it then takes not quite half the time.
 double own_columns_seconds(const KernelConfig& config, const CudaGemmResources& facts, const CudaSpec& spec,
@@ -117,8 +130,18 @@ double own_columns_seconds(const KernelConfig& config, const CudaGemmResources& 
   const double rows = parts > 1 && a.pipeline == Pipeline::skinny_tma ? static_cast<double>(shape.m) : 0;
   const double bytes =
       (columns * facts.bits_of_b / 8 + rows * facts.element_bytes) * static_cast<double>(shape.k + shape.k2) / parts;
-  const bool in_pairs = 2 * cuda_gemm_tiles(config, shape) * parts > cuda_gemm_places(facts, spec);
-  return bytes * facts.blocks_per_sm * (in_pairs ? 2 : kAlone) / spec.gemm.pair_bytes_per_second;
+  const int blocks = blocks_at_a_time(config, facts, spec, shape, parts);
+  const std::int64_t items = cuda_gemm_tiles(config, shape) * parts, places = std::int64_t{spec.reference.sms} * blocks;
+  const bool in_pairs = 2 * items > places;
+  const CudaGemmStream* stream = stream_of(a, spec);
+  double rate = stream != nullptr ? stream->pair_bytes_per_second : spec.gemm.pair_bytes_per_second;
+  // With a block for half to three quarters of the SMs, the next kernel's take the idle ones beside busy ones first:
+  // 80 blocks by wgmma reach seven tenths, unless an SM has room for one of each kernel (n of 5120, H100).
+  constexpr double kBetween = 0.7;
+  if (a.instruction == Instruction::wgmma && stream != nullptr && facts.blocks_per_sm == 1 && in_pairs &&
+      4 * items < 3 * places)
+    rate *= kBetween;
+  return rate == 0 ? 0 : bytes * blocks * (in_pairs ? 2 : kAlone) / rate;
 }
 
 /// By a share of the chip's peak: the stages that a tile walks over, and two for its start and end.
@@ -176,10 +199,10 @@ double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmResource
   const std::int64_t steps = ceil_div(cuda_gemm_steps(shape, std::max(facts.stage_k, 1)), parts);
   const auto real_steps = static_cast<double>(steps);
   double seconds = 0;
-  if (a.pipeline == Pipeline::skinny_tma) {  // a row of a box is read from the cache, whoever else reads it
+  if (const CudaGemmStream* stream = stream_of(a, spec)) {  // a row of a box is read from the cache, whoever reads it
     const double boxes = real_steps * facts.tma_boxes;
-    const double box_ns = std::max(spec.gemm.row_ns * (a.tile[0] + a.tile[1]), 2 * spec.gemm.stream_box_ns);
-    seconds = 1e-9 * boxes * box_ns * facts.blocks_per_sm + 1e-6 * spec.gemm.stream_end_us;
+    const double box_ns = std::max(spec.gemm.row_ns * (a.tile[0] + a.tile[1]), 2 * stream->box_ns);
+    seconds = 1e-9 * boxes * box_ns * blocks_at_a_time(config, facts, spec, shape, parts) + 1e-6 * stream->end_us;
   } else if (a.pipeline == Pipeline::skinny) {  // its share of B passes once
     const double rate = chip.reached_bandwidth * chip.bytes_per_second / chip.sms / facts.blocks_per_sm;
     const double k = splits > 1 ? real_steps * facts.stage_k : static_cast<double>(shape.k + shape.k2);
@@ -214,9 +237,19 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, co
                                    (cuda_gemm_shares(config, work) ? join_seconds(config, spec, facts, 3) : 0)
                              : rounds * item;
   const double memory = memory_seconds(bytes_of(config, facts, shape), spec);
+  // A stream's warps wait for each other, which hides less of the shorter time.
+  if (const CudaGemmStream* stream = stream_of(config.algorithm, spec)) {
+    // Other types by mma.sync than 8-bit floats, of up to 16 rows: more rows are not known to take less.
+    constexpr double kWide = 0.94;
+    const Algorithm& a = config.algorithm;
+    const bool converts = is_fp8(std::get<GemmSignature>(config.signature).a);
+    const double wide = a.instruction == Instruction::wgmma ? 1 : kWide;
+    const double factor = a.tile[0] > 16 ? 1 : converts ? stream->fp8 : wide;
+    return 1e-6 * stream->launch_us + overlapped(seconds, stream->memory * memory, stream->power) * factor;
+  }
   // Groups of few rows: large tiles multiply mostly what the groups do not have, which memory's time hides only in
-  // part. A stream's warps wait for each other. Else all but the longer is hidden nearly whole.
-  const double power = groups ? 2 : config.algorithm.pipeline == Pipeline::skinny_tma ? 3 : kHiddenNearlyWhole;
+  // part. Else all but the longer is hidden nearly whole.
+  const double power = groups ? 2 : kHiddenNearlyWhole;
   return spec.reference.launch_us * 1e-6 + overlapped(seconds, memory, power);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <vector>
 
 #include "choose/gemm/cuda_work.hpp"
 #include "instances/gemm/cuda.hpp"
@@ -70,7 +71,16 @@ struct Space {
         }
   }
 
+  /// By the pipeline's instruction, and by those that tiles of its table have instead.
   void walk(const CudaGemmPipeline& pipeline, const GemmSignature& signature) {
+    std::vector<Instruction> instructions{pipeline.instruction};
+    for (const CudaGemmTile& row : pipeline.tiles)
+      if (row.instruction && std::ranges::find(instructions, *row.instruction) == instructions.end())
+        instructions.push_back(*row.instruction);
+    for (const Instruction instruction : instructions) walk(pipeline, instruction, signature);
+  }
+
+  void walk(const CudaGemmPipeline& pipeline, Instruction instruction, const GemmSignature& signature) {
     const bool few = pipeline.pipeline == Pipeline::skinny_tma || pipeline.pipeline == Pipeline::skinny;
     const bool takes_turns = pipeline.pipeline == Pipeline::warp_specialized;
     const bool groups = takes_turns || pipeline.pipeline == Pipeline::weight_only;
@@ -83,7 +93,7 @@ struct Space {
     KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
     Algorithm& a = config.algorithm;
     a.pipeline = pipeline.pipeline;
-    a.instruction = pipeline.instruction;
+    a.instruction = instruction;
     if (!passes(cuda_gemm_signature_rules(), config)) return;
     const std::vector<CudaGemmWidths> widths = cuda_gemm_widths(signature, pipeline.pipeline);
     const auto with = [&](int x, int y, int z, bool ping_pong, bool transpose_c = false) {

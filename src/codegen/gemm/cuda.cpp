@@ -81,6 +81,7 @@ std::string_view add_algorithm(ConstantsTable& table, const KernelConfig& config
       table.add("kColumns", a.tile[1]);
       table.add("kTmaBoxes", facts.tma_boxes);
       table.add("kWarps", a.wave[2]);
+      table.add("kTransposed", a.instruction == Instruction::wgmma);
       table.add("kPrefetchWeights", a.prefetch_weights);
       return "cuda/gemm/hopper/skinny.cuh";
     case Pipeline::skinny:

@@ -164,7 +164,11 @@ void few_rows_facts(const Algorithm& a, CudaGemmResources& facts) {
     facts.copy_rows = rows;
     facts.threads = 32 * warps + 32;
     const long ring = 128L * a.stages * facts.tma_boxes * (rows + columns);
-    facts.shared_bytes = ring + 512L * warps * tiles + 16L * a.stages + kFlag + kAlignment;
+    const bool wgmma = a.instruction == Instruction::wgmma;
+    if (wgmma) facts.accumulators = columns / 16 / std::max(warps, 1) * rows / 2;
+    // The sums of all warps, or those of d as it lies.
+    const long sums = wgmma ? 4L * rows * (columns + 4) : 512L * warps * tiles;
+    facts.shared_bytes = ring + sums + 16L * a.stages + kFlag + kAlignment;
     facts.part_bytes = 512L * warps * ceil_div(tiles, std::max(warps, 1));
   } else {
     facts.threads = 32 * warps;

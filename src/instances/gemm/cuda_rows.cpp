@@ -48,7 +48,7 @@ bool is_meant_for(const GemmSignature& signature, const CudaGemmPipeline& pipeli
 Algorithm algorithm_of(const GemmSignature& signature, const CudaGemmPipeline& pipeline, const CudaGemmTile& row) {
   Algorithm a;
   a.pipeline = pipeline.pipeline;
-  a.instruction = pipeline.instruction;
+  a.instruction = row.instruction.value_or(pipeline.instruction);
   a.tile = {static_cast<std::uint16_t>(row.tile_m), static_cast<std::uint16_t>(row.tile_n),
             static_cast<std::uint16_t>(stage_k_of(signature, pipeline.pipeline, row))};
   for (std::size_t i = 0; i < row.wave.size(); ++i) a.wave[i] = static_cast<std::uint16_t>(row.wave[i]);
@@ -106,9 +106,10 @@ const CudaGemmTile* row_of(const KernelConfig& config, const CudaSpec& spec) {
   const auto& signature = std::get<GemmSignature>(config.signature);
   const Algorithm& a = config.algorithm;
   const CudaGemmPipeline* pipeline = spec.gemm.pipeline(a.pipeline);
-  if (pipeline == nullptr || a.instruction != pipeline->instruction) return nullptr;
+  if (pipeline == nullptr) return nullptr;
   const auto made_from = [&](const CudaGemmTile& row) {
-    return a.tile[0] == row.tile_m && a.tile[1] == row.tile_n && (row.stages == 0 || a.stages == row.stages) &&
+    return a.instruction == row.instruction.value_or(pipeline->instruction) && a.tile[0] == row.tile_m &&
+           a.tile[1] == row.tile_n && (row.stages == 0 || a.stages == row.stages) &&
            a.block_per_cu == row.blocks_per_sm && a.cluster[0] == row.cluster_m && a.cluster[1] == row.cluster_n &&
            shares_by_k(row, a.cluster_k) && a.ping_pong == row.ping_pong && a.split_k == (row.splits > 1) &&
            a.split_k_atomic == row.split_k_atomic && a.stream_k == row.stream_k && a.transpose_c == row.transpose_c &&

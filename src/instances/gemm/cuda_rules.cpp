@@ -23,6 +23,9 @@ bool is_wide_float(DataType type) {
 bool is_few_rows(const Subject& s) {
   return s.algorithm().pipeline == Pipeline::skinny_tma || s.algorithm().pipeline == Pipeline::skinny;
 }
+bool is_wgmma_stream(const Subject& s) {
+  return s.algorithm().pipeline == Pipeline::skinny_tma && s.algorithm().instruction == Instruction::wgmma;
+}
 bool is_warp_specialized(const Subject& s) {
   return s.algorithm().pipeline == Pipeline::warp_specialized;
 }
@@ -83,6 +86,10 @@ bool tile_is_whole(const Subject& s) {
   }
   if (is_few_rows(s)) {
     const int warps = a.wave[2], most_m = a.pipeline == Pipeline::skinny_tma ? 64 : 16;
+    // wgmma's columns are the rows of A; those that integers have, too.
+    if (is_wgmma_stream(s) &&
+        (warps % 4 != 0 || n % (16 * std::max(warps, 4)) != 0 || (m > 16 && m != 24 && m % 16 != 0)))
+      return false;
     return m >= 8 && m % 8 == 0 && m <= most_m && n >= 8 && n % 8 == 0 && n <= 256 && a.wave[0] == 1 &&
            a.wave[1] == 1 && warps >= 1 && warps <= 31;
   }
@@ -104,7 +111,7 @@ bool stage_is_whole(const Subject& s) {
   const auto [step, most] = stage_step(s);
   if (s.tile_k() < step || s.tile_k() > most || s.tile_k() % step != 0) return false;
   if (is_mixed(s)) return std::has_single_bit(static_cast<unsigned>(s.tile_k()));  // rows that are swizzled
-  return s.algorithm().pipeline != Pipeline::skinny_tma ||
+  return s.algorithm().pipeline != Pipeline::skinny_tma || is_wgmma_stream(s) ||
          4 * (s.tile_k() / step) % std::max<int>(s.algorithm().wave[2], 1) == 0;
 }
 
@@ -242,7 +249,9 @@ int other_registers(const Subject& s) {
   if (s.algorithm().pipeline == Pipeline::mma_sm80 && is_fp8(s.signature().a) && !has_block_scales(s.signature()))
     return 128;
   // The same beside 64 sums of 48 and more rows, where a warp holds the fragments of three or four rows of tiles.
-  if (s.algorithm().pipeline == Pipeline::skinny_tma && is_fp8(s.signature().a) && s.tile_m() > 32) return 112;
+  if (s.algorithm().pipeline == Pipeline::skinny_tma && !is_wgmma_stream(s) && is_fp8(s.signature().a) &&
+      s.tile_m() > 32)
+    return 112;
   return s.signature().a == DataType::fp32 ? 96 : 56;  // in three products each operand has two parts
 }
 
@@ -270,7 +279,11 @@ constexpr Rule<Subject> kRules[] = {
     {"pipeline_is_offered", "the chip's table lists this pipeline with this instruction for matrices of these types",
      [](const Subject& s) {
        const CudaGemmPipeline* offered = s.spec.gemm.pipeline(s.algorithm().pipeline);
-       if (offered == nullptr || offered->instruction != s.algorithm().instruction) return false;
+       if (offered == nullptr) return false;
+       const Instruction instruction = s.algorithm().instruction;
+       if (offered->instruction != instruction && std::ranges::find(offered->tiles, std::optional(instruction),
+                                                                    &CudaGemmTile::instruction) == offered->tiles.end())
+         return false;
        const GemmSignature& g = s.signature();
        const std::vector<DataType>& types = has_weights(g) ? offered->weights : offered->data_types;
        return std::ranges::find(types, has_weights(g) ? g.b : g.a) != types.end();

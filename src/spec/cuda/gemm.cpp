@@ -25,14 +25,17 @@ Result<CudaGemmCondition> read_condition(const JsonReader& reader) {
 }
 
 Result<CudaGemmTile> read_tile(const JsonReader& reader) {
-  TS_TRY(reader.only({"tile", "wave", "stages", "tma_boxes", "blocks_per_sm", "cluster", "cluster_k", "splits",
-                      "ping_pong", "split_k_atomic", "stream_k", "transpose_c", "groups", "step_us", "end_us",
+  TS_TRY(reader.only({"tile", "instruction", "wave", "stages", "tma_boxes", "blocks_per_sm", "cluster", "cluster_k",
+                      "splits", "ping_pong", "split_k_atomic", "stream_k", "transpose_c", "groups", "step_us", "end_us",
                       "efficiency", "fp32_efficiency", "first_for"}));
   CudaGemmTile tile;
   TS_ASSIGN(const std::vector<int> sizes, reader.at("tile").integers(1, 4096));
   if (sizes.size() != 2) return reader.at("tile").refuse("[rows, columns]");
   tile.tile_m = sizes[0];
   tile.tile_n = sizes[1];
+  if (reader.has("instruction")) {
+    TS_ASSIGN(tile.instruction, reader.at("instruction").enumerator<Instruction>());
+  }
   TS_ASSIGN(tile.wave, reader.at("wave").integers(1, 32));
   if (tile.wave.empty() || tile.wave.size() > 3) return reader.at("wave").refuse("one to three numbers: along m, n, k");
   const auto integer = [&](std::string_view field, int& into, int most) -> Status {
@@ -87,6 +90,23 @@ Result<CudaGemmTile> read_tile(const JsonReader& reader) {
     TS_ASSIGN(tile.first_for, read_condition(reader.at("first_for")));
   }
   return tile;
+}
+
+Result<CudaGemmStream> read_stream(const JsonReader& reader) {
+  TS_TRY(reader.only({"launch_us", "box_ns", "end_us", "pair_bytes_per_second", "memory", "power", "fp8"}));
+  CudaGemmStream out;
+  const auto figure = [&](std::string_view field, double& into) -> Status {
+    TS_ASSIGN(into, reader.at(field).number());
+    return into > 0 ? Status{} : reader.at(field).refuse("a number above 0");
+  };
+  TS_TRY(figure("launch_us", out.launch_us));
+  TS_TRY(figure("box_ns", out.box_ns));
+  TS_TRY(figure("end_us", out.end_us));
+  TS_TRY(figure("pair_bytes_per_second", out.pair_bytes_per_second));
+  TS_TRY(figure("memory", out.memory));
+  TS_TRY(figure("power", out.power));
+  TS_TRY(figure("fp8", out.fp8));
+  return out;
 }
 
 Result<CudaGemmPipeline> read_pipeline(const std::string& name, const JsonReader& reader) {
@@ -194,9 +214,9 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
   }
   if (reader.has("stream")) {
     const JsonReader stream = reader.at("stream");
-    TS_TRY(stream.only({"box_ns", "end_us"}));
-    TS_TRY(figure(stream.at("box_ns"), spec.stream_box_ns));
-    TS_TRY(figure(stream.at("end_us"), spec.stream_end_us));
+    TS_TRY(stream.only({"mma", "wgmma"}));
+    TS_ASSIGN(spec.mma_stream, read_stream(stream.at("mma")));
+    TS_ASSIGN(spec.wgmma_stream, read_stream(stream.at("wgmma")));
   }
   if (reader.has("portable")) {
     const JsonReader portable = reader.at("portable");

@@ -22,6 +22,7 @@ struct CudaGemmCondition {
 struct CudaGemmTile {
   int tile_m = 0;
   int tile_n = 0;
+  std::optional<Instruction> instruction;  ///< where it is not the pipeline's
   std::vector<int> wave;  ///< warp_specialized [warpgroups], mma_sm80 [along m, along n], few rows [1, 1, warps]
   int stages = 0;         ///< 0: as many as fit
   int tma_boxes = 0;      ///< skinny_tma, weight_only: boxes of 128 bytes of A's k in a stage
@@ -51,6 +52,17 @@ struct CudaGemmPipeline {
   std::vector<CudaGemmTile> tiles;   ///< those with first_for in order of preference
 };
 
+/// What a stream of few rows (skinny_tma) takes by one instruction.
+struct CudaGemmStream {
+  double launch_us = 0;
+  double box_ns = 0;                 ///< that a box of 128 bytes of k takes the copy engine at least
+  double end_us = 0;                 ///< of a group of columns
+  double pair_bytes_per_second = 0;  ///< that two SMs which share a way read from memory
+  double memory = 1;                 ///< share of memory's time at the rate that is usually reached
+  double power = 3;                  ///< in which memory's time and the SMs' are joined
+  double fp8 = 1;                    ///< factor of what up to 16 rows of 8-bit floats take; more were not measured
+};
+
 struct CudaGemmSpec {
   /// What a block adds for parts of a tile that it leaves or reads: a fence, a counter and a barrier, and the bytes at
   /// the rate at which one SM reads from the L2 cache. Estimated.
@@ -73,9 +85,7 @@ struct CudaGemmSpec {
   /// Bytes a second that two SMs which share a way (a TPC) read from memory, when what they read is in no cache. 0: not
   /// known.
   double pair_bytes_per_second = 0;
-  /// Of skinny_tma: nanoseconds that a box of 128 bytes of k takes the copy engine at least, and microseconds of the
-  /// end of a group of columns, whose sums the warps add up.
-  double stream_box_ns = 0, stream_end_us = 0;
+  CudaGemmStream mma_stream, wgmma_stream;
   /// Nanoseconds a stage takes at least for each row of operands that a block asks for where every SM does, and rows
   /// are no multiple of 32 bytes: the 128 bytes of a step lie in five sectors of every second row then, not four.
   double straddle_ns = 0;

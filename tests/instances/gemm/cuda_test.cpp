@@ -167,6 +167,14 @@ KernelConfig stream_config() {
                       .vector = {8, 8, 2}};
   return config;
 }
+KernelConfig wgmma_stream_config() {
+  KernelConfig config = stream_config();
+  config.algorithm.instruction = Instruction::wgmma;
+  config.algorithm.tile = {16, 128, 128};
+  config.algorithm.wave = {1, 1, 8};
+  config.algorithm.stages = 4;
+  return config;
+}
 KernelConfig portable_config() {
   KernelConfig config = hopper_config();
   config.algorithm = {.pipeline = Pipeline::mma_sm80,
@@ -247,6 +255,9 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(hopper, "tile_is_whole", [](S&, A& a) { a.tile[1] = 264; });
   check(hopper, "tile_is_whole", [](S&, A& a) { a.wave[0] = 3, a.ping_pong = true; });
   check(stream, "tile_is_whole", [](S&, A& a) { a.tile[0] = 72; });
+  check(wgmma_stream_config(), "tile_is_whole", [](S&, A& a) { a.tile[1] = 64; });
+  check(wgmma_stream_config(), "tile_is_whole", [](S&, A& a) { a.tile[0] = 40; });
+  check(wgmma_stream_config(), "tile_is_whole", [](S&, A& a) { a.wave[2] = 6; });
   check(portable, "tile_is_whole", [](S&, A& a) { a.wave[1] = 3; });
   check(hopper, "stage_is_whole", [](S&, A& a) { a.tile[2] = 32; });
   check(stream, "stage_is_whole", [](S&, A& a) { a.wave[2] = 3; });

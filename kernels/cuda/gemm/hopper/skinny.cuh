@@ -1,4 +1,4 @@
-// GEMM of at most 64 rows for Hopper (sm_90a): a stream through b by the copy engine, multiplied by mma.sync.
+// GEMM of at most 64 rows for Hopper (sm_90a): a stream through b by the copy engine, multiplied by mma.sync or wgmma.
 //
 // Configuration, defined in namespace ts::cfg before this file is included (constexpr; int unless said otherwise; the
 // numbers are those of gemm/abi.h):
@@ -8,7 +8,10 @@
 //   kColumns                 columns that a block works on at a time, a multiple of 8 up to 256; the best is what
 //                            gives each SM one group: ceil(n / SMs) rounded up
 //   kTmaBoxes                TMA boxes of 128 bytes of k in a stage
-//   kWarps                   consumer warps, a divisor of 4 * kTmaBoxes: each has its own share of a stage's k
+//   kTransposed (bool)       by wgmma, as d^T = b^T x a^T: 64 columns of b are wgmma's rows, the rows of a its columns.
+//                            kColumns is a multiple of 64 then, which kWarps / 4 warpgroups share
+//   kWarps                   consumer warps; by mma.sync a divisor of 4 * kTmaBoxes: each has its own share of a stage's
+//                            k
 //   kStages                  stages in flight
 //   kBlocksPerSm             blocks that share an SM
 //   kPairs (bool)            n is even and d's and the epilogue's pointers and strides are multiples of two elements
@@ -32,6 +35,7 @@
 #include "../mma.cuh"
 #include "../partials.cuh"
 #include "ptx.cuh"
+#include "wgmma.cuh"
 
 namespace ts::gemm {
 
@@ -46,12 +50,19 @@ constexpr int kRowTiles = ceil_div(cfg::kRows, 16), kColumnTiles = cfg::kColumns
 constexpr int kTiles = kRowTiles * kColumnTiles;          // of 16 x 8, rows outermost
 constexpr int kOwnTiles = ceil_div(kTiles, cfg::kWarps);  // that a warp finishes
 constexpr int kWarpSteps = 4 * cfg::kTmaBoxes / cfg::kWarps;  // steps of 32 bytes of k for a warp in a stage
+// kTransposed: blocks of 64 columns of a warpgroup, a thread's sums in each, and floats from one row of d to the next
+// where sums are turned (no two lanes of a store meet in a bank).
+constexpr int kWarpgroups = cfg::kWarps / 4;
+constexpr int kColumnBlocks = cfg::kTransposed ? kColumnTiles / 8 / kWarpgroups : 1;
+constexpr int kBlockSums = cfg::kRows / 2;
+constexpr int kTurnPitch = cfg::kColumns + 4;
 // The copy engine works in order: a's first copies come after b's early ones, and nothing is multiplied before those of
 // a are there. So the last 96 KB of the stages of b are not copied early but while others are multiplied (64 to 96 KB
 // were the fastest of those measured: docs/log/2026-11-cuda-gemm.md).
 constexpr int kLateSteps = ceil_div(96 << 10, cfg::kTmaBoxes * kBoxBytesB);
 constexpr int kSumsOffset = cfg::kStages * kStageBytes;
-constexpr int kBarrierOffset = kSumsOffset + cfg::kWarps * kTiles * 512;
+constexpr int kSumsBytes = cfg::kTransposed ? 4 * cfg::kRows * kTurnPitch : cfg::kWarps * kTiles * 512;
+constexpr int kBarrierOffset = kSumsOffset + kSumsBytes;
 constexpr int kFlagOffset = kBarrierOffset + 16 * cfg::kStages;
 constexpr int kSharedBytes = kFlagOffset + 16 + 1024;
 
@@ -59,7 +70,9 @@ static_assert(cfg::kRowMajorA && !cfg::kRowMajorB, "few rows: both operands must
 static_assert(cfg::kRows % 8 == 0 && cfg::kRows >= 8 && cfg::kRows <= 64, "rows: a multiple of 8, at most 64");
 static_assert(bytes_of(cfg::kTypeB) == kElementBytes && kElementBytes <= 2, "operands of one size, 8 or 16 bits");
 static_assert(cfg::kColumns % 8 == 0 && cfg::kColumns <= 256, "columns: a multiple of 8, at most 256");
-static_assert(4 * cfg::kTmaBoxes % cfg::kWarps == 0, "warps share a stage's k evenly");
+static_assert(cfg::kTransposed || 4 * cfg::kTmaBoxes % cfg::kWarps == 0, "warps share a stage's k evenly");
+static_assert(!cfg::kTransposed || (cfg::kWarps % 4 == 0 && cfg::kColumns % (64 * kWarpgroups) == 0),
+              "warpgroups share blocks of 64 columns evenly");
 static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR,
               "no groups, no block scales");
 static_assert(kSharedBytes * cfg::kBlocksPerSm <= 233472 - 1024 * cfg::kBlocksPerSm,
@@ -104,8 +117,8 @@ struct Skinny {
   }
 
   TS_DEVICE void load_b(const Item& t, int step, u32 to_stage) const {
-    // Rows of a that do not exist are not asked for: the copy engine would fill them with zeros one by one. What lies in
-    // their place is multiplied into rows that are not stored.
+    // Rows of a that do not exist are not asked for: the copy engine would fill them with zeros one by one. What lies
+    // in their place is multiplied into rows that are not stored.
     mbarrier_expect(full(to_stage), cfg::kTmaBoxes * (imin(args.m, cfg::kRows) * 128 + kBoxBytesB));
     const u32 to = base + to_stage * kStageBytes + cfg::kTmaBoxes * kBoxBytesA;
     const int k = k_of(t.step + step);
@@ -200,30 +213,117 @@ struct Skinny {
     if (args.scale_b != nullptr) factor *= *static_cast<const float*>(args.scale_b);
     Item t;
     for (int index = blockIdx.x; find(index, t); index += gridDim.x) {
-      Sum sums[kTiles][4];
-#pragma unroll
-      for (int j = 0; j < kTiles; ++j) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0;
-      for (int s = 0; s < t.steps; ++s) {
-        mbarrier_wait(full(stage), phase);
-        multiply(sums);
-        // Ordinary reads before the copy engine's writes.
-        fence_proxy_async();
-        __syncwarp();
-        if (lane() == 0) mbarrier_arrive(empty(stage));
-        advance();
-      }
-      finish(t, factor, sums);
+      if constexpr (cfg::kTransposed)
+        multiply_transposed(t);
+      else
+        multiply_by_warps(t);
+      finish(t, factor);
     }
   }
 
-  // Adds up what the warps have, each its own share of the columns, and writes the results.
-  TS_DEVICE void finish(const Item& t, float factor, const Sum (&sums)[kTiles][4]) const {
+  // Leaves what each warp has of the sums in shared memory.
+  TS_DEVICE void multiply_by_warps(const Item& t) {
+    Sum sums[kTiles][4];
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0;
+    for (int s = 0; s < t.steps; ++s) {
+      mbarrier_wait(full(stage), phase);
+      multiply(sums);
+      // Ordinary reads before the copy engine's writes.
+      fence_proxy_async();
+      __syncwarp();
+      if (lane() == 0) mbarrier_arrive(empty(stage));
+      advance();
+    }
     const u32 place = base + kSumsOffset + lane() * 16;
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
       const u32 words[4] = {bits_of(sums[j][0]), bits_of(sums[j][1]), bits_of(sums[j][2]), bits_of(sums[j][3])};
       store_shared(place + (warp() * kTiles + j) * 512, words);
     }
+  }
+  // A tile's sums of all warps.
+  TS_DEVICE void add_up(int tile, Sum (&own)[4]) const {
+    own[0] = own[1] = own[2] = own[3] = 0;
+#pragma unroll
+    for (int w = 0; w < cfg::kWarps; ++w) {
+      u32 words[4];
+      load_shared(words, base + kSumsOffset + lane() * 16 + (w * kTiles + tile) * 512);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) own[e] += sum_of_bits(words[e]);
+    }
+  }
+
+  // Leaves the sums in shared memory as d has them.
+  TS_DEVICE void multiply_transposed(const Item& t) {
+    Sum sums[kColumnBlocks][kBlockSums];
+    u32 previous = stage;
+    for (int s = 0; s < t.steps; ++s) {
+      mbarrier_wait(full(stage), phase);
+      issue(sums, s != 0);
+      if (s > 0) {
+        wgmma_wait<1>();
+        if (lane() == 0) mbarrier_arrive(empty(previous));
+      }
+      previous = stage;
+      advance();
+    }
+    wgmma_wait<0>();
+#pragma unroll
+    for (int i = 0; i < kColumnBlocks; ++i) pin_sums(sums[i]);
+    if (lane() == 0) mbarrier_arrive(empty(previous));
+    // Of 64 columns a warp has 16, of which a lane has two, eight apart, in two rows of each eight.
+    const int row = 2 * (lane() & 3);
+    const int column = warp() / 4 * kColumnBlocks * 64 + warp() % 4 * 16 + lane() / 4;
+    const u32 to = base + kSumsOffset + 4 * (row * kTurnPitch + column);
+#pragma unroll
+    for (int i = 0; i < kColumnBlocks; ++i) {
+#pragma unroll
+      for (int e = 0; e < kBlockSums; ++e)
+        store_word(to + 4 * ((e / 4 * 8 + (e & 1)) * kTurnPitch + i * 64 + (e >> 1 & 1) * 8), bits_of(sums[i][e]));
+    }
+  }
+  static TS_DEVICE void store_word(u32 to, u32 x) {
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory");
+  }
+  // The wgmma of one stage.
+  TS_DEVICE void issue(Sum (&sums)[kColumnBlocks][kBlockSums], int accumulate) const {
+    const u32 from = __shfl_sync(0xffffffff, base + stage * kStageBytes, 0);
+    const u32 from_b = __shfl_sync(
+        0xffffffff, from + cfg::kTmaBoxes * kBoxBytesA + warp() / 4 * kColumnBlocks * 64 * 128, 0);
+    const u64 a = descriptor_k_major(from), b = descriptor_k_major(from_b);
+#pragma unroll
+    for (int i = 0; i < kColumnBlocks; ++i) pin_sums(sums[i]);
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < 4 * cfg::kTmaBoxes; ++step) {
+      const int box = step / 4, chunk = step % 4 * 2;  // descriptors count 16 bytes
+#pragma unroll
+      for (int i = 0; i < kColumnBlocks; ++i)
+        Product<cfg::kRows>::multiply(sums[i], b + (box * kBoxBytesB / 16 + i * 512 + chunk),
+                                      a + (box * kBoxBytesA / 16 + chunk), step == 0 ? accumulate : 1);
+    }
+    wgmma_commit();
+#pragma unroll
+    for (int i = 0; i < kColumnBlocks; ++i) pin_sums(sums[i]);
+  }
+  // A tile's sums as mma.sync has them: two columns of two rows, eight apart.
+  TS_DEVICE void load_turned(int tile, Sum (&own)[4]) const {
+    const int row = 16 * (tile / kColumnTiles) + lane() / 4, column = 8 * (tile % kColumnTiles) + 2 * (lane() & 3);
+    const u32 from = base + kSumsOffset + 4 * (row * kTurnPitch + column);
+    own[0] = load_word(from), own[1] = load_word(from + 4);
+    const bool is_there = tile / kColumnTiles * 16 + 8 < cfg::kRows;  // the second row
+    own[2] = is_there ? load_word(from + 32 * kTurnPitch) : Sum{0};
+    own[3] = is_there ? load_word(from + 32 * kTurnPitch + 4) : Sum{0};
+  }
+  static TS_DEVICE Sum load_word(u32 from) {
+    u32 x;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(from) : "memory");
+    return sum_of_bits(x);
+  }
+
+  // Each warp finishes its own share of the tiles and writes the results.
+  TS_DEVICE void finish(const Item& t, float factor) const {
     team_sync();
     Sum own[kOwnTiles][4];
     u32 wanted = 0;
@@ -233,13 +333,10 @@ struct Skinny {
       own[i][0] = own[i][1] = own[i][2] = own[i][3] = 0;
       if (j >= kTiles) continue;
       wanted |= 1u << i;
-#pragma unroll
-      for (int w = 0; w < cfg::kWarps; ++w) {
-        u32 words[4];
-        load_shared(words, place + (w * kTiles + j) * 512);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) own[i][e] += sum_of_bits(words[e]);
-      }
+      if constexpr (cfg::kTransposed)
+        load_turned(j, own[i]);
+      else
+        add_up(j, own[i]);
     }
     bool mine = true;
     if constexpr (cfg::kSplitK)

@@ -88,6 +88,10 @@ struct Product;
 #define TS_GEMM_REGS_16(C) TS_GEMM_REGS_15(C), TS_GEMM_R8(C, 120)
 // An H is half of the eight sums more: wgmma's columns come in eights.
 #define TS_GEMM_R4(C, i) C(d[i]), C(d[i + 1]), C(d[i + 2]), C(d[i + 3])
+#define TS_GEMM_REGS_H(C) TS_GEMM_R4(C, 0)
+#define TS_GEMM_REGS_1H(C) TS_GEMM_REGS_1(C), TS_GEMM_R4(C, 8)
+#define TS_NAMES_H "%0, %1, %2, %3"
+#define TS_NAMES_1H TS_NAMES_1 ", %8, %9, %10, %11"
 #define TS_GEMM_REGS_5H(C) TS_GEMM_REGS_5(C), TS_GEMM_R4(C, 40)
 #define TS_GEMM_REGS_6H(C) TS_GEMM_REGS_6(C), TS_GEMM_R4(C, 48)
 #define TS_GEMM_REGS_7H(C) TS_GEMM_REGS_7(C), TS_GEMM_R4(C, 56)
@@ -129,7 +133,9 @@ struct Product;
     TS_GEMM_MULTIPLY(float, TS_GEMM_FLOATS, N, COUNT, I0, I1, I2, I3, I4) \
     TS_GEMM_MULTIPLY(int, TS_GEMM_INTS, N, COUNT, I0, I1, I2, I3, I4)     \
   };
+TS_GEMM_PRODUCT(8, H, 4, 5, 6, 7, 8)
 TS_GEMM_PRODUCT(16, 1, 8, 9, 10, 11, 12)
+TS_GEMM_PRODUCT(24, 1H, 12, 13, 14, 15, 16)
 TS_GEMM_PRODUCT(32, 2, 16, 17, 18, 19, 20)
 TS_GEMM_PRODUCT(48, 3, 24, 25, 26, 27, 28)
 TS_GEMM_PRODUCT(64, 4, 32, 33, 34, 35, 36)

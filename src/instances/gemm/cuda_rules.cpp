@@ -248,6 +248,10 @@ int other_registers(const Subject& s) {
   // but crr without groups and parts (ptxas 13.0, sm_90a). With block scales half of the sums are fresh at every step.
   if (s.algorithm().pipeline == Pipeline::mma_sm80 && is_fp8(s.signature().a) && !has_block_scales(s.signature()))
     return 128;
+  // Joined parts take registers beside both: 64 x 64 in four blocks spilled 56 bytes in every result's type and with
+  // every epilogue (ptxas 13.0), and without parts none.
+  if (s.algorithm().pipeline == Pipeline::mma_sm80 && has_block_scales(s.signature()) && s.algorithm().split_k)
+    return 72;
   // The same beside 64 sums of 48 and more rows, where a warp holds the fragments of three or four rows of tiles.
   if (s.algorithm().pipeline == Pipeline::skinny_tma && !is_wgmma_stream(s) && is_fp8(s.signature().a) &&
       s.tile_m() > 32)

@@ -21,9 +21,10 @@ inline constexpr std::int64_t kGpuAlignment = 16;                     ///< bytes
 [[nodiscard]] Status check_gpu_attention(const AttentionProblem& problem, const AttentionArguments& arguments,
                                          DeviceKind device);
 
-/// Whether a call has queries. Packed sequences may have none, however long the longest may be.
+/// Whether a call has queries. Packed sequences may have none, however long the longest may be: then there is no total,
+/// and no address either.
 [[nodiscard]] inline bool has_queries(const AttentionProblem& p, const AttentionArguments& a) {
-  return p.batch > 0 && p.seqlen_q > 0 && (p.mode == SequenceMode::batch || a.total_q > 0);
+  return p.batch > 0 && p.seqlen_q > 0 && (p.mode == SequenceMode::batch || a.total_q > 0 || a.q != nullptr);
 }
 
 /// Writes the numbers with which a kernel divides a key's number by the page size: with page_multiplier and page_shift

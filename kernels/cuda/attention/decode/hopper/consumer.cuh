@@ -2,7 +2,7 @@
 // columns over both: its own probabilities from registers, the other's through shared memory.
 //
 // A row has one base for both halves. The first warpgroup goes on from where the second left it and the other way round,
-// so that their probabilities take turns in one place, and softmax of one runs under products of the other.
+// so that softmax of one runs under products of the other.
 #pragma once
 
 #include "layout.cuh"
@@ -40,31 +40,40 @@ struct Consumer : PieceWork<Consumer, Consumers> {
     if (!comes_by_engine(args, piece, first_key(step, half), cfg::kTileN)) fence_proxy_async();
   }
 
-  TS_DEVICE void score(int step, int half) {
+  // The second half's products of a step follow the first's: the tensor cores would share their time out, and the first
+  // half's probabilities, which both warpgroups wait for, would come late.
+  static constexpr bool kTakeTurns = cfg::kLateWait;
+
+  template <int kHalf>
+  TS_DEVICE void score(int step) {
+    if constexpr (kTakeTurns && kHalf == 1) named_barrier_sync(kFirstHasScored, kConsumerThreads);
     const u64 a = descriptor_k_major(uniform(map().queries()));
-    const u64 b = descriptor_k_major(uniform(map().keys(ring.index, half)));
+    const u64 b = descriptor_k_major(uniform(map().keys(ring.index, kHalf)));
     pin(s);
 #pragma unroll
-    for (int column = kColumnsQk - 1; column >= 0; --column) {
-      mbarrier_wait(map().full(ring.index, half, column), ring.phase);
-      see_copies(step, half);
+    for (int n = 0; n < kColumnsQk; ++n) {
+      const int column = column_of(kHalf, n);
+      mbarrier_wait(map().full(ring.index, kHalf, column), ring.phase);
+      see_copies(step, kHalf);
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < 4; ++k)
         Wgmma<cfg::kTileN, kElement>::ss(s, a + (column * kQueryColumnBytes / 16 + 2 * k),
                                          b + (column * kKeyColumnBytes / 16 + 2 * k),
-                                         column != kColumnsQk - 1 || k != 0);
+                                         n != 0 || k != 0);
       wgmma_commit();
     }
+    if constexpr (kTakeTurns && kHalf == 0) named_barrier_arrive(kFirstHasScored, kConsumerThreads);
     wgmma_wait<0>();
     pin(s);
-    release(half, kColumnsV, kColumnsQk - kColumnsV);
+    constexpr int kKept = kApart && kHalf == 1 ? 1 : 0;  // for probabilities
+    release(kHalf, kColumnsV + kKept, kColumnsNoValue - kKept);
   }
 
   // Starts adding what the values of a half contribute to the warpgroup's columns.
   template <bool kOwn>
   TS_DEVICE void multiply_values(int half) {
-    const u64 a = descriptor_k_major(uniform(map().probabilities()));
+    const u64 a = descriptor_k_major(uniform(probabilities(half)));
     const u64 b = descriptor_n_major(uniform(map().keys(ring.index, half) + first_column() * kKeyColumnBytes),
                                      kKeyColumnBytes);
     pin(o);
@@ -87,6 +96,11 @@ struct Consumer : PieceWork<Consumer, Consumers> {
     wgmma_wait<0>();
     pin(o);
     release(half, first_column(), kColumnsOfHalf);
+    if (kApart && is_first() && half == 1) release(half, kColumnsV, 1);  // of which it has read the probabilities
+  }
+
+  TS_DEVICE u32 probabilities(int half) const {
+    return kApart && half == 1 ? map().keys(ring.index, 1) + kColumnsV * kKeyColumnBytes : map().probabilities();
   }
 
   TS_DEVICE void release(int half, int first, int count) const {
@@ -107,7 +121,7 @@ struct Consumer : PieceWork<Consumer, Consumers> {
 #pragma unroll
     for (int k = 0; k < cfg::kTileN / 16; ++k) {
       const int chunk = (2 * k + lane() / 16) ^ (in_matrices & 7);
-      store_matrices(map().probabilities() + in_matrices * kColumnBytes + chunk * 16, p[4 * k], p[4 * k + 1],
+      store_matrices(probabilities(half) + in_matrices * kColumnBytes + chunk * 16, p[4 * k], p[4 * k + 1],
                      p[4 * k + 2], p[4 * k + 3]);
     }
 #pragma unroll
@@ -138,7 +152,7 @@ struct Consumer : PieceWork<Consumer, Consumers> {
 
   TS_DEVICE void step_of_first(int step) {
     float factor[2];
-    score(step, 0);
+    score<0>(step);
     finish_scores(step, 0, factor);
     tell(0, factor);
     scale_outputs(o, factor);
@@ -153,16 +167,17 @@ struct Consumer : PieceWork<Consumer, Consumers> {
   // tensor cores have more to do at a time. Without, rows go back earlier, and more of them are on their way.
   TS_DEVICE void step_of_second(int step) {
     float factor[2];
-    if constexpr (cfg::kLateWait) score(step, 1);
+    if constexpr (cfg::kLateWait) score<1>(step);
     hear(step, 0);
     multiply_values<false>(0);
     if constexpr (!cfg::kLateWait) {
       finish_values(0);
-      score(step, 1);
+      score<1>(step);
     }
     finish_scores(step, 1, factor);
+    if constexpr (kApart) tell(1, factor);
     if constexpr (cfg::kLateWait) finish_values(0);
-    tell(1, factor);  // into the place of the first half's, which have been read
+    if constexpr (!kApart) tell(1, factor);  // into the place of the first half's, which have been read
     scale_outputs(o, factor);
     multiply_values<true>(1);
     finish_values(1);

@@ -4,7 +4,8 @@
 // clang-format off
 //   queries        [column][64 rows][128 bytes]
 //   rows of keys   [stage][half of a step][column][kTileN rows][128 bytes]
-//   probabilities  [64 rows][128 bytes], of which a half's keys fill as much as they are
+//   probabilities  [64 rows][128 bytes], of which a half's keys fill as much as they are; the second half's may lie in a
+//                  column of its keys (kApart)
 //   barriers, of the queries and of each column of the ring; the rows' bases, factors and sums; flag and lists
 // clang-format on
 #pragma once
@@ -59,7 +60,21 @@ static_assert(!kNarrow, "rows are of the queries' type");
 
 constexpr bool kStartsEarly = false;
 
-enum NamedBarrier { kConsumersMeet = 1, kProducersMeet, kFirstIsReady, kSecondIsReady, kQueriesUnderWay };
+enum NamedBarrier { kConsumersMeet = 1, kProducersMeet, kFirstIsReady, kSecondIsReady, kQueriesUnderWay, kFirstHasScored };
+
+// The second half's probabilities have a place of their own: the first column of its keys that is no value, once it is
+// scored. There both warpgroups can leave probabilities whether or not the other's have been read.
+constexpr bool kApart = cfg::kTileN == kColumn && kColumnsV < kColumnsQk;
+
+// The n-th column of a half to be copied and scored, in the order in which columns come free: those that are no values with
+// the scores, then the first warpgroup's, then the second's. Where probabilities lie in one it comes free with the first's.
+constexpr int kColumnsNoValue = kColumnsQk - kColumnsV;
+constexpr int kEarlyColumns = kColumnsNoValue + kColumnsOfHalf;  // all but the second warpgroup's
+TS_DEVICE constexpr int column_of(int half, int n) {
+  if (n >= kEarlyColumns) return n - kColumnsNoValue;
+  if (kApart && half == 1) return n < kColumnsOfHalf ? n : kColumnsV + n - kColumnsOfHalf;
+  return n < kColumnsNoValue ? kColumnsV + n : n - kColumnsNoValue;
+}
 
 using KeyRing = RingPlace<cfg::kStages>;
 

@@ -17,12 +17,12 @@ struct Producer : Copier<Producer> {
 
   TS_DEVICE int first_key(int half_step) const { return piece.first_tile * kTileKeys + half_step * cfg::kTileN; }
 
-  // In the order in which consumers give columns back: first those that are no values. A warp has every fourth.
+  // A warp has every fourth column, in the order in which they come free: one that waits holds none up that has come free.
   TS_DEVICE void copy_boxes(int first, int half) const {
     const Box box = box_of_lane(first);
-    const int warp = Producers::thread() / 32;
 #pragma unroll 1
-    for (int column = kColumnsQk - 1 - warp; column >= 0; column -= kProducerThreads / 32) {
+    for (int n = Producers::thread() / 32; n < kColumnsQk; n += kProducerThreads / 32) {
+      const int column = column_of(half, n);
       const u32 full = map().full(ring.index, half, column);
       mbarrier_wait(map().empty(ring.index, half, column), ring.phase ^ 1);
       if (lane() == 0) {
@@ -38,7 +38,8 @@ struct Producer : Copier<Producer> {
     const char* rows[cfg::kTileN / kRowsAtOnce];
     find_rows(keys, first, rows);
 #pragma unroll 1
-    for (int column = kColumnsQk - 1; column >= 0; --column) {
+    for (int n = 0; n < kColumnsQk; ++n) {
+      const int column = column_of(half, n);
       mbarrier_wait(map().empty(ring.index, half, column), ring.phase ^ 1);
       copy<cfg::kHeadDimQk>(map().keys(ring.index, half) + column * kKeyColumnBytes, rows, column, args.k);
       arrive_after_copies(map().full(ring.index, half, column));

@@ -184,6 +184,23 @@ TEST_F(CudaAttentionKernels, DecodeIsHealthy) {
   check_instances(testing::some(configs, 3), true);
 }
 
+// What a group's sequences need beside 128 sums of a thread once spilled 36 to 64 bytes.
+TEST_F(CudaAttentionKernels, WideLatentRowsOfGroupsAreHealthy) {
+  std::vector<KernelConfig> configs;
+  for (const DataType type : {DataType::bf16, DataType::fp16}) {
+    AttentionSignature signature =
+        signature_of(576, 512, type, type == DataType::bf16 ? MaskKind::none : MaskKind::causal);
+    signature.mode = SequenceMode::group, signature.latent = signature.paged_kv = true;
+    signature.lse = type == DataType::bf16;
+    enumerate_cuda_attention(arch("sm_90a"), signature, std::array{1}, [&](const KernelConfig& config) {
+      if (config.algorithm.pipeline == Pipeline::decode && config.algorithm.tile[0] == 64) configs.push_back(config);
+      return true;
+    });
+  }
+  EXPECT_EQ(configs.size(), 2u);
+  check_instances(configs, true);
+}
+
 TEST_F(CudaAttentionKernels, TraitsAreHealthy) {
   std::vector<KernelConfig> configs;
   const auto add = [&](int head_dim, auto change) {

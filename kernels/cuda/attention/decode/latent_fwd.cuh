@@ -40,7 +40,9 @@ struct LatentDecode : PieceWork<LatentDecode> {
   TS_DEVICE void copy_rows(u32 destination, const KeyRows& from, int step) const {
     constexpr int kChunks = (kPitchK - 16) / 16;
     constexpr bool kWhole = kDepthQk == cfg::kHeadDimQk;
-#pragma unroll 4
+    // Beside 128 sums a thread's registers do not hold the addresses of more.
+    constexpr int kRowsAtOnce = kWarpColumns > 128 ? 2 : 4;
+#pragma unroll kRowsAtOnce
     for (int row = warp(); row < kTileKeys; row += kWarps) {
       const int key = first_key(step) + row;
       const bool seen = key >= piece.begin && key < piece.end;

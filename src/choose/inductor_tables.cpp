@@ -11,6 +11,7 @@
 
 #include "base/embedded.hpp"
 #include "base/json.hpp"
+#include "base/json_error.hpp"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
@@ -163,7 +164,7 @@ Result<InductorTables> InductorTables::parse(std::string_view origin, std::strin
       out.rules_.push_back(std::move(rules));
     }
   } catch (const json::exception& error) {
-    return fail(ErrorCode::parse, fmt::format("{}: {}", origin, error.what()));
+    return fail(ErrorCode::parse, fmt::format("{}: {}", origin, words_of(error)));
   }
   return out;
 }

@@ -6,6 +6,7 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/json_error.hpp"
 #include "vocabulary/canonical.hpp"
 
 namespace tilesmith {
@@ -97,7 +98,7 @@ Result<TuningFile> TuningFile::parse(std::string_view origin, std::string_view t
       return wrong("its choices do not match its digest: the file was changed or is torn",
                    "publish it again, or copy it again");
   } catch (const json::exception& error) {
-    return wrong(error.what());
+    return wrong(words_of(error));
   }
   return file;
 }

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/json.hpp"
+#include "base/json_error.hpp"
 #include "jit/elf_record.hpp"
 
 namespace tilesmith {
@@ -95,7 +96,7 @@ Result<CodeObject> read_code_object(std::string_view bytes) {
     for (const json& kernel : map.at("amdhsa.kernels")) read_kernel(kernel, object.resources);
     return object;
   } catch (const json::exception& error) {
-    return no_code_object(fmt::format("its note of metadata cannot be read: {}", error.what()));
+    return no_code_object(fmt::format("its note of metadata cannot be read: {}", words_of(error)));
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/json_error.hpp"
 #include "jit/shared_object.hpp"
 
 namespace tilesmith {
@@ -225,7 +226,7 @@ Result<StoredEntry> read_entry(const fs::path& directory, const EntryKey* key) {
   try {
     return read_manifested(opened.get(), directory, json::parse(text), key);
   } catch (const json::exception& error) {
-    return corrupt(directory / "manifest.json", error.what());
+    return corrupt(directory / "manifest.json", words_of(error));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/json_error.hpp"
 #include "base/nearest.hpp"
 
 namespace tilesmith {
@@ -49,7 +50,7 @@ Result<json> JsonReader::parse(std::string_view file, std::string_view text) {
   } catch (const json::parse_error& error) {
     const std::size_t at = std::min(error.byte, text.size());
     const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
-    return fail(ErrorCode::parse, fmt::format("{}:{}: not valid JSON: {}", file, line, error.what()));
+    return fail(ErrorCode::parse, fmt::format("{}:{}: not valid JSON: {}", file, line, words_of(error)));
   }
 }
 

@@ -253,7 +253,8 @@ TEST(Exchange, TornChangedAndForeignFilesAreRefused) {
       {ExchangeFormat::lines, "gemm -m 3"}};
   for (const auto& [format, text] : files) {
     const auto content = read_exchange(format, "a file", text);
-    EXPECT_FALSE(content) << exchange_format_names()[static_cast<std::size_t>(format)] << ": " << text.substr(0, 60);
+    ASSERT_FALSE(content) << exchange_format_names()[static_cast<std::size_t>(format)] << ": " << text.substr(0, 60);
+    EXPECT_EQ(content.error().message.find("json.exception"), std::string::npos) << content.error().message;
   }
   // A time that is none, in each place that has one.
   for (const char* to : {"-1", "0"}) {

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "base/json.hpp"
+#include "base/json_error.hpp"
 #include "base/sha256.hpp"
 #include "tune/formats/formats.hpp"
 
@@ -224,7 +225,7 @@ Result<ExchangeContent> read_inductor(std::string_view origin, std::string_view 
       }
     }
   } catch (const nlohmann::json::exception& error) {
-    return unreadable(origin, error.what(), kHint);
+    return unreadable(origin, words_of(error), kHint);
   }
   for (auto& [device, source] : sources) {
     source.digest = sources.size() == 1 ? digest : to_hex(sha256(digest + device));

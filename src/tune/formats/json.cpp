@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "base/json_error.hpp"
 #include "tune/formats/formats.hpp"
 #include "vocabulary/canonical.hpp"
 
@@ -133,7 +134,7 @@ Result<ExchangeContent> read_json(std::string_view origin, std::string_view text
     }
     for (const json& each : document.at("foreign")) content.foreign.push_back(source_from(each));
   } catch (const json::exception& error) {
-    return unreadable(origin, error.what(), kHint);
+    return unreadable(origin, words_of(error), kHint);
   }
   return content;
 }

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "base/json.hpp"
+#include "base/json_error.hpp"
 #include "base/sha256.hpp"
 #include "tune/formats/formats.hpp"
 
@@ -193,7 +194,7 @@ Result<ExchangeContent> read_t4(std::string_view origin, std::string_view text) 
       }
     }
   } catch (const json::exception& error) {
-    return unreadable(origin, error.what(), kT4Hint);
+    return unreadable(origin, words_of(error), kT4Hint);
   }
   for (const StoredRace& stored : content.races)
     if (const auto flaw = flaw_of(stored)) return unreadable(origin, *flaw, kT4Hint);

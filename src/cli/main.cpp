@@ -57,15 +57,12 @@ int run(int argc, char** argv) {
     if (const Status environment = check_environment(); !environment) return exit_code_of(environment);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::CallForAllHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::CallForVersion& version) {
-    return app.exit(version);
   } catch (const CLI::ParseError& error) {
-    print_usage_error(app, error);
-    return kUsage;
+    if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::Success)) {
+      print_usage_error(app, error);
+      return kUsage;
+    }
+    exit_code = app.exit(error);  // help or a version was asked for
   }
   // What was printed may be lost (a full disk behind standard output); then nothing succeeded.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)

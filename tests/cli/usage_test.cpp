@@ -388,9 +388,11 @@ TEST(Usage, ABuildThatNothingKeepsFails) {
 }
 
 TEST(Usage, AFullStandardOutputIsAFailure) {
-  const ProcessOutcome outcome = testing::run_by("exec \"$0\" \"$@\" > /dev/full", "arch --json");
-  EXPECT_EQ(outcome.code, 1);
-  EXPECT_NE(outcome.errors.find("standard output"), std::string::npos) << outcome.errors;
+  for (const char* words : {"arch --json", "--help", "run --help", "--help-all", "--version"}) {
+    const ProcessOutcome outcome = testing::run_by("exec \"$0\" \"$@\" > /dev/full", words);
+    EXPECT_EQ(outcome.code, 1) << words;
+    EXPECT_NE(outcome.errors.find("standard output"), std::string::npos) << words << ": " << outcome.errors;
+  }
 }
 
 TEST(Usage, WithoutACompilerItSaysSoOnceAndGoesOn) {

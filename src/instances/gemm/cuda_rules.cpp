@@ -225,15 +225,23 @@ bool fits_many_sums(const Subject& s, const CudaGemmResources& facts) {
           g.grouping == GemmGrouping::none && !has_block_scales(g));
 }
 
-/// Parts that are joined beside a tensor of int32 spilled 16 to 68 bytes by tiles of 64 x 128 in clusters and of 192 x
-/// 192 (ptxas 13.0); without parts or the tensor, and by the tiles beside these, they did not.
-bool fits_joined_integers(const Subject& s) {
+/// Three warpgroups leave each thread 128 registers: parts of 192 x 192 that are joined spilled 4 to 204 bytes with
+/// every epilogue but a bias (ptxas 13.0); parts of 176 columns and of transposed tiles did not. Beside a tensor of
+/// int32 those of 64 x 128 in clusters spilled too.
+bool fits_joined_parts(const Subject& s) {
   const Algorithm& a = s.algorithm();
   const GemmSignature& g = s.signature();
-  if (!is_warp_specialized(s) || !a.split_k || g.aux != DataType::int32) return true;
-  if (std::ranges::none_of(g.epilogue_ops, reads_tensor)) return true;
-  const bool in_cluster = a.cluster[0] * a.cluster[1] > 1;
-  return !(in_cluster && a.wave[0] == 1 && s.tile_n() >= 128) && !(a.wave[0] == 3 && s.tile_n() >= 192);
+  if (!is_warp_specialized(s) || !a.split_k) return true;
+  if (a.wave[0] == 3 && !a.transpose_c && s.tile_n() >= 192) return false;
+  const bool beside_integers = g.aux == DataType::int32 && std::ranges::any_of(g.epilogue_ops, reads_tensor);
+  return !(beside_integers && a.cluster[0] * a.cluster[1] > 1 && a.wave[0] == 1 && s.tile_n() >= 128);
+}
+
+/// Streams by mma.sync convert 8-bit floats on their way: with half a fragment's rows of zeros (24 x 72, 24 x 80) e4m3
+/// spilled 4 to 20 bytes by four and eight warps, 24 x 64, 32 x 72 and 32 x 80 none (ptxas 13.0).
+bool fits_half_fragments(const Subject& s) {
+  if (s.algorithm().pipeline != Pipeline::skinny_tma || is_wgmma_stream(s) || !is_fp8(s.signature().a)) return true;
+  return s.tile_m() <= 16 || s.tile_m() % 16 == 0 || s.tile_n() <= 64;
 }
 
 /// Registers beside the sums: operands, addresses, counters, and what the epilogue has loaded ahead.
@@ -454,12 +462,12 @@ constexpr Rule<Subject> kRules[] = {
     {"registers_hold_sums",
      "the sums and the other values that a thread keeps fit its registers, of a transposed tile those at launch; more "
      "than 136 sums go with 16-bit results without an epilogue, of operands along k; stream-K of transposed tiles "
-     "takes one or two warpgroups; parts of 128 columns and more in clusters of single warpgroups, and of 192 by three "
-     "warpgroups, are joined beside no int32",
+     "takes one or two warpgroups; parts of 192 x 192 are not joined, and those of 128 columns and more in clusters of "
+     "single warpgroups not beside int32; streams of 8-bit floats have whole fragments of rows beyond 64 columns",
      [](const Subject& s) {
        const CudaGemmResources& facts = s.facts();
        return facts.accumulators + other_registers(s) <= facts.consumer_registers && fits_launch(s, facts) &&
-              fits_many_sums(s, facts) && fits_joined_integers(s);
+              fits_many_sums(s, facts) && fits_joined_parts(s) && fits_half_fragments(s);
      },
      [](const Subject& s) {
        const CudaGemmResources& facts = s.facts();

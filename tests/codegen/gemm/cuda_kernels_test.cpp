@@ -254,6 +254,15 @@ std::vector<KernelConfig> of_tight_tiles() {
     if (a.wave[0] == 3) a.split_k = a.tile[1] < 192;
     if (a.wave[0] == 3 || a.cluster[0] > 1) configs.push_back(config);
   }
+  // What the rules have beside those that spill: joined parts of 176 columns, streams of 24 rows by 64 columns.
+  KernelConfig joined = best("sm_90a", Pipeline::warp_specialized,
+                             signature_of(DataType::bf16, DataType::bf16, {EpilogueOp::add}), kLarge);
+  joined.algorithm.tile = {192, 176, 64}, joined.algorithm.wave = {3}, joined.algorithm.stages = 3;
+  joined.algorithm.split_k = true, joined.algorithm.ping_pong = joined.algorithm.transpose_c = false;
+  joined.algorithm.cluster = {1, 1};
+  configs.push_back(joined);
+  for (const KernelConfig& config : configs_of("sm_90a", signature_of(DataType::fp8, DataType::bf16)))
+    if (config.algorithm.pipeline == Pipeline::skinny_tma && config.algorithm.tile[0] == 24) configs.push_back(config);
   return configs;
 }
 

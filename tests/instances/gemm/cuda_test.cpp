@@ -313,8 +313,15 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
     a.stages = 3, a.split_k = true, a.vector = {16, 16, 4};
   };
   check(hopper, "registers_hold_sums", [&](S& s, A& a) { joined(s, a), a.tile = {192, 192, 128}, a.wave = {3}; });
+  check(hopper, "registers_hold_sums", [](S&, A& a) {
+    a.tile = {192, 192, 64}, a.wave = {3}, a.stages = 3, a.split_k = true;
+  });
   check(hopper, "registers_hold_sums", [&](S& s, A& a) {
     joined(s, a), a.tile = {64, 128, 128}, a.wave = {1}, a.cluster = {2, 1};
+  });
+  check(stream, "registers_hold_sums", [](S& s, A& a) {
+    s.a = s.b = DataType::fp8;
+    a.tile = {24, 80, 256}, a.wave = {1, 1, 8}, a.stages = 4, a.vector = {16, 16, 2};
   });
   check(portable, "registers_hold_sums", [](S&, A& a) { a.wave = {2, 1}; });
   check(portable, "registers_hold_sums", [](S& s, A& a) {

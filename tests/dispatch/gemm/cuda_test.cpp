@@ -75,6 +75,12 @@ class CudaGemmPlans : public ::testing::Test {
       ASSERT_TRUE(built[i]) << native_name(configs[i]) << ": " << built[i].error().text();
   }
   void compute(const std::vector<GemmProblem>& problems) const;
+  struct Case {
+    GemmProblem problem;
+    bool all;  ///< tiles, not pipelines alone
+    std::int64_t offset = 0;
+  };
+  void repeat(const std::vector<Case>& cases) const;
   [[nodiscard]] CudaGraph capture(FunctionRef<Status()> work) const {
     auto graph = CudaGraph::capture(*context, stream.handle(), work);
     EXPECT_TRUE(graph) << graph.error().text();
@@ -201,54 +207,8 @@ TEST_F(CudaGemmPlans, TensorsComeWithTheirTiles) {
   compute(problems);
 }
 
-TEST_F(CudaGemmPlans, WholeNumbersComeOutExactlyAndTheSameEveryTime) {
-  struct Case {
-    GemmProblem problem;
-    bool all;  ///< tiles, not pipelines alone
-    std::int64_t offset = 0;
-  };
-  GemmProblem few = bf16(13, 200, 1000), many = bf16(150, 264, 1096), turned = bf16(152, 136, 200),
-              odd = gemm_problem(DataType::fp16, 77, 83, 331), integers = gemm_problem(DataType::int8, 150, 264, 1104);
-  many.batch = 2;
-  integers.beta = true;
-  many.beta = true;
-  turned.order_a = MatrixOrder::column;
-  turned.order_b = MatrixOrder::row;
-  odd.unaligned = true;
-  odd.batch = 2;
-  std::vector<Case> cases{{few, true}, {many, true}, {turned, false}, {odd, false, 1}, {integers, true}};
-  for (const std::int64_t m : {20, 41}) cases.push_back({bf16(m, 200, 1000), true});
-  for (const DataType type : {DataType::fp8, DataType::int8, DataType::tf32, DataType::fp32})
-    cases.push_back({gemm_problem(type, 100, 176, 512), false});
-  // Two products in one sum.
-  for (Case one : {cases[1], cases[2], cases[3]}) {
-    one.problem.k2 = one.problem.unaligned ? 75 : 328;
-    cases.push_back(one);
-  }
-  for (const DataType type : {DataType::fp8, DataType::int8, DataType::tf32, DataType::fp32}) {
-    cases.push_back({gemm_problem(type, 100, 176, 208), false});
-    cases.back().problem.k2 = 304;
-  }
-  cases.push_back({bf16(13, 200, 520), true});
-  cases.back().problem.k2 = 1000;
-  GemmProblem columns = bf16(150, 264, 1096);
-  columns.order_d = MatrixOrder::column;
-  columns.beta = true;
-  cases.push_back({columns, false});
-  cases.push_back({bf16(40, 96, 0), false});
-  cases.back().problem.k2 = 136;
-  // What is transposed for wgmma: edges in m, n and k, another group of the batch behind each.
-  for (const DataType type : {DataType::fp8, DataType::bf8, DataType::int8, DataType::tf32})
-    for (const auto& [a, b] :
-         {std::pair{MatrixOrder::row, MatrixOrder::row}, std::pair{MatrixOrder::column, MatrixOrder::row},
-          std::pair{MatrixOrder::column, MatrixOrder::column}}) {
-      GemmProblem problem = gemm_problem(type, 304, 400, 336);
-      problem.order_a = a;
-      problem.order_b = b;
-      problem.batch = 2;
-      if (a == b) problem.k2 = 176;
-      cases.push_back({problem, true});
-    }
+/// Whole numbers come out exactly, and others with the same bits every time, from each of a case's kernels.
+void CudaGemmPlans::repeat(const std::vector<Case>& cases) const {
   std::vector<KernelConfig> configs;
   for (const Case& one : cases) std::ranges::copy(configs_for(one.problem, one.all), std::back_inserter(configs));
   ASSERT_NO_FATAL_FAILURE(build(configs));
@@ -283,6 +243,79 @@ TEST_F(CudaGemmPlans, WholeNumbersComeOutExactlyAndTheSameEveryTime) {
     }
   }
 }
+
+TEST_F(CudaGemmPlans, WholeNumbersOfFewRowsComeOutExactly) {
+  std::vector<Case> cases;
+  for (const std::int64_t m : {13, 20, 41}) cases.push_back({bf16(m, 200, 1000), true});
+  cases.push_back({bf16(13, 200, 520), true});
+  cases.back().problem.k2 = 1000;
+  repeat(cases);
+}
+
+/// With a product alone and with two in one sum.
+TEST_F(CudaGemmPlans, WholeNumbersOfBatchesComeOutExactly) {
+  for (const std::int64_t k2 : {0, 328}) {
+    GemmProblem many = bf16(150, 264, 1096);
+    many.batch = 2;
+    many.beta = true;
+    many.k2 = k2;
+    repeat({{many, true}});
+  }
+}
+
+TEST_F(CudaGemmPlans, WholeNumbersOfIntegersComeOutExactly) {
+  GemmProblem integers = gemm_problem(DataType::int8, 150, 264, 1104);
+  integers.beta = true;
+  repeat({{integers, true}});
+}
+
+TEST_F(CudaGemmPlans, WholeNumbersOfEveryLayoutComeOutExactly) {
+  GemmProblem turned = bf16(152, 136, 200), odd = gemm_problem(DataType::fp16, 77, 83, 331),
+              columns = bf16(150, 264, 1096), second = bf16(40, 96, 0);
+  turned.order_a = MatrixOrder::column;
+  turned.order_b = MatrixOrder::row;
+  odd.unaligned = true;
+  odd.batch = 2;
+  columns.order_d = MatrixOrder::column;
+  columns.beta = true;
+  second.k2 = 136;
+  std::vector<Case> cases{{turned, false}, {odd, false, 1}, {columns, false}, {second, false}};
+  turned.k2 = 328;
+  odd.k2 = 75;
+  cases.push_back({turned, false});
+  cases.push_back({odd, false, 1});
+  repeat(cases);
+}
+
+TEST_F(CudaGemmPlans, WholeNumbersOfEveryTypeComeOutExactly) {
+  std::vector<Case> cases;
+  for (const DataType type : {DataType::fp8, DataType::int8, DataType::tf32, DataType::fp32}) {
+    cases.push_back({gemm_problem(type, 100, 176, 512), false});
+    cases.push_back({gemm_problem(type, 100, 176, 208), false});
+    cases.back().problem.k2 = 304;
+  }
+  repeat(cases);
+}
+
+/// What is transposed for wgmma: edges in m, n and k, another group of the batch behind each.
+class CudaGemmTurns : public CudaGemmPlans, public ::testing::WithParamInterface<DataType> {};
+
+TEST_P(CudaGemmTurns, WholeNumbersComeOutExactly) {
+  for (const auto& [a, b] :
+       {std::pair{MatrixOrder::row, MatrixOrder::row}, std::pair{MatrixOrder::column, MatrixOrder::row},
+        std::pair{MatrixOrder::column, MatrixOrder::column}}) {
+    GemmProblem problem = gemm_problem(GetParam(), 304, 400, 336);
+    problem.order_a = a;
+    problem.order_b = b;
+    problem.batch = 2;
+    if (a == b) problem.k2 = 176;
+    repeat({{problem, true}});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OfTypes, CudaGemmTurns,
+                         ::testing::Values(DataType::fp8, DataType::bf8, DataType::int8, DataType::tf32),
+                         [](const auto& type) { return std::string(name_of(type.param)); });
 
 TEST_F(CudaGemmPlans, PartsAreAddedInAnyOrderWhereThatIsAskedFor) {
   for (const GemmProblem& problem : {bf16(128, 256, 16384), bf16(100, 1001, 8192)}) {

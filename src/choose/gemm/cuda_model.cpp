@@ -135,12 +135,9 @@ double own_columns_seconds(const KernelConfig& config, const CudaGemmResources& 
   const bool in_pairs = 2 * items > places;
   const CudaGemmStream* stream = stream_of(a, spec);
   double rate = stream != nullptr ? stream->pair_bytes_per_second : spec.gemm.pair_bytes_per_second;
-  // With a block for half to three quarters of the SMs, the next kernel's take the idle ones beside busy ones first:
-  // 80 blocks by wgmma reach seven tenths, unless an SM has room for one of each kernel (n of 5120, H100).
-  constexpr double kBetween = 0.7;
-  if (a.instruction == Instruction::wgmma && stream != nullptr && facts.blocks_per_sm == 1 && in_pairs &&
-      4 * items < 3 * places)
-    rate *= kBetween;
+  // With a block for half to three quarters of the SMs, the next kernel's take the idle ones beside busy ones first,
+  // unless an SM has room for one of each kernel.
+  if (stream != nullptr && facts.blocks_per_sm == 1 && in_pairs && 4 * items < 3 * places) rate *= stream->between;
   return rate == 0 ? 0 : bytes * blocks * (in_pairs ? 2 : kAlone) / rate;
 }
 
@@ -239,12 +236,8 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, co
   const double memory = memory_seconds(bytes_of(config, facts, shape), spec);
   // A stream's warps wait for each other, which hides less of the shorter time.
   if (const CudaGemmStream* stream = stream_of(config.algorithm, spec)) {
-    // Other types by mma.sync than 8-bit floats, of up to 16 rows: more rows are not known to take less.
-    constexpr double kWide = 0.94;
-    const Algorithm& a = config.algorithm;
-    const bool converts = is_fp8(std::get<GemmSignature>(config.signature).a);
-    const double wide = a.instruction == Instruction::wgmma ? 1 : kWide;
-    const double factor = a.tile[0] > 16 ? 1 : converts ? stream->fp8 : wide;
+    const double of_type = is_fp8(std::get<GemmSignature>(config.signature).a) ? stream->fp8 : stream->others;
+    const double factor = config.algorithm.tile[0] > 16 ? 1 : of_type;
     return 1e-6 * stream->launch_us + overlapped(seconds, stream->memory * memory, stream->power) * factor;
   }
   // Groups of few rows: large tiles multiply mostly what the groups do not have, which memory's time hides only in

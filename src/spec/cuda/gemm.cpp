@@ -93,7 +93,8 @@ Result<CudaGemmTile> read_tile(const JsonReader& reader) {
 }
 
 Result<CudaGemmStream> read_stream(const JsonReader& reader) {
-  TS_TRY(reader.only({"launch_us", "box_ns", "end_us", "pair_bytes_per_second", "memory", "power", "fp8"}));
+  TS_TRY(reader.only(
+      {"launch_us", "box_ns", "end_us", "pair_bytes_per_second", "between", "memory", "power", "fp8", "others"}));
   CudaGemmStream out;
   const auto figure = [&](std::string_view field, double& into) -> Status {
     TS_ASSIGN(into, reader.at(field).number());
@@ -103,9 +104,11 @@ Result<CudaGemmStream> read_stream(const JsonReader& reader) {
   TS_TRY(figure("box_ns", out.box_ns));
   TS_TRY(figure("end_us", out.end_us));
   TS_TRY(figure("pair_bytes_per_second", out.pair_bytes_per_second));
+  TS_TRY(figure("between", out.between));
   TS_TRY(figure("memory", out.memory));
   TS_TRY(figure("power", out.power));
   TS_TRY(figure("fp8", out.fp8));
+  TS_TRY(figure("others", out.others));
   return out;
 }
 

@@ -58,9 +58,11 @@ struct CudaGemmStream {
   double box_ns = 0;                 ///< that a box of 128 bytes of k takes the copy engine at least
   double end_us = 0;                 ///< of a group of columns
   double pair_bytes_per_second = 0;  ///< that two SMs which share a way read from memory
+  double between = 1;                ///< share of it with one block for each of half to three quarters of the SMs
   double memory = 1;                 ///< share of memory's time at the rate that is usually reached
   double power = 3;                  ///< in which memory's time and the SMs' are joined
   double fp8 = 1;                    ///< factor of what up to 16 rows of 8-bit floats take; more were not measured
+  double others = 1;                 ///< and of what those of other types take
 };
 
 struct CudaGemmSpec {

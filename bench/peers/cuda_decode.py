@@ -4,6 +4,7 @@
     python bench/peers/cuda_decode.py                          the shapes below, bf16, keys as tensors and in pages of 16
     python bench/peers/cuda_decode.py --shapes 1x8192:32/8     batch x keys : query heads / key heads [: head dim [: queries]]
     python bench/peers/cuda_decode.py --shapes grid --page 0 --random 24   batches, keys and heads crossed, and shapes that nothing was fitted to
+    python bench/peers/cuda_decode.py --flash3                 FlashAttention-3 (its package flash_attn_interface) too, with and without pack_gqa
 
 Calls are captured graphs over caches that no L2 holds, timed in bursts (bench/timing.py). PyTorch's read tensors (batch, heads, keys, dim). TB/s
 count keys and values once. Needs torch with CUDA, and the package (pip install ., or PYTHONPATH=python with TILESMITH_LIBRARY).
@@ -59,12 +60,22 @@ def backend(which):
     return go
 
 
+def flash3(pack):
+    from flash_attn_interface import flash_attn_with_kvcache
+
+    def go(q, k, v, *_):
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # batch, length, heads, head dim
+        return flash_attn_with_kvcache(q, k, v, pack_gqa=pack)
+    return go
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes", default=SHAPES, help="shapes by spaces, or grid")
     parser.add_argument("--random", type=int, default=0, help="so many random shapes beside them")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--caches", default="", help="fp8, int8: caches of pages of these elements too, by commas, with a scale for each key head")
+    parser.add_argument("--flash3", action="store_true")
     parser.add_argument("--page", type=int, default=16, help="keys of a page; 0: no pages")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--rest", type=float, default=0.05, help="seconds before each contender's turn")
@@ -113,6 +124,8 @@ def main():
             except RuntimeError:
                 continue
             contenders[name] = (backend(which), dense)
+        if options.flash3:
+            contenders |= {"flash3": (flash3(None), dense), "flash3 packed": (flash3(True), dense)}
         q, k, v, out = dense[0]
         tilesmith.attention(q, k, v, out=out)
         kernel = tilesmith.last_plan().kernel
@@ -127,12 +140,13 @@ def main():
         rows.append({"shape": shape, "kernel": kernel, "bytes": size, "microseconds": times})
         del dense, contenders, q, k, v, out, expected
         torch.cuda.empty_cache()
-    ratios = {row["shape"]: min(us for name, us in row["microseconds"].items() if name in ("cuDNN", "flash")) / row["microseconds"]["tilesmith"]
-              for row in rows if len(row["microseconds"].keys() & {"cuDNN", "flash"})}  # fmt: skip
+    peers = {"cuDNN", "flash", "flash3", "flash3 packed"}
+    ratios = {row["shape"]: min(us for name, us in row["microseconds"].items() if name in peers) / row["microseconds"]["tilesmith"]
+              for row in rows if len(row["microseconds"].keys() & peers)}  # fmt: skip
     if ratios:
         mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
         least = sorted(ratios, key=ratios.__getitem__)[:5]
-        print(f"the faster of cuDNN and flash over ours: {mean:.3f} in geometric mean of {len(ratios)}, least " + ", ".join(f"{ratios[s]:.3f} {s}" for s in least))
+        print(f"the fastest peer over ours: {mean:.3f} in geometric mean of {len(ratios)}, least " + ", ".join(f"{ratios[s]:.3f} {s}" for s in least))
     if options.json:
         with open(options.json, "w") as file:
             json.dump(rows, file, indent=1)

@@ -78,6 +78,23 @@ TEST_F(CudaConvKernels, AreHealthyAndOfTheHostsSizes) {
   compile_all(sources, [](std::size_t, const ResourceReport&) {});
 }
 
+// Beside 32 sums the places of all filters in a bias took 12 bytes more than the registers.
+TEST_F(CudaConvKernels, FirstLayersWithABiasAreHealthyOfFewFilters) {
+  const CudaSpec spec = chip_of("sm_90a");
+  std::vector<Source> sources;
+  enumerate_cuda_conv(spec, [&](const KernelConfig& config) {
+    const Algorithm& a = config.algorithm;
+    const auto& s = std::get<ConvSignature>(config.signature);
+    if (a.pipeline == Pipeline::stem && s.direction == ConvDirection::forward && a.tile[1] == 32 && a.vector[2] == 1 &&
+        s.epilogue_ops == GemmEpilogue{EpilogueOp::bias} && s.data_type == DataType::bf16 &&
+        s.type_out == DataType::bf16)
+      sources.push_back(checked_source(config, spec));
+    return true;
+  });
+  EXPECT_FALSE(sources.empty());
+  compile_all(sources, [](std::size_t, const ResourceReport&) {});
+}
+
 TEST(CudaConvSources, WhatARuleRefusesIsNotGenerated) {
   const CudaSpec spec = chip_of("sm_90a");
   std::size_t refused_widths = 0;

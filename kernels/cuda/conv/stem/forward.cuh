@@ -193,7 +193,10 @@ struct StemForward {
       if (row >= s.results_h) break;
 #pragma unroll
       for (int p = 0; p < kFilterSixteens; ++p) {
-        const int filter = first_filter + 16 * p + (cfg::kPairs ? 2 * (lane() & 3) : lane() / 4);
+        int filter = first_filter + 16 * p + (cfg::kPairs ? 2 * (lane() & 3) : lane() / 4);
+        // Along rows of filters each sixteen finds its places in the epilogue's vectors anew: those of all together took
+        // 12 bytes more than the registers of 256 x 32 and 128 x 32 with a bias (ptxas 13.0).
+        if (!cfg::kPairs && cfg::kEpilogueLength > 0) asm volatile("" : "+r"(filter));
         const int rows = cfg::kPairs ? s.results_w - along : static_cast<int>(args.k) - filter;
         const int columns = cfg::kPairs ? static_cast<int>(args.k) - filter : s.results_w - along;
         float v[8];

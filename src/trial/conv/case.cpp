@@ -184,9 +184,12 @@ std::vector<OutputSpec> ConvCase::outputs() const {
 
 std::vector<OutputSpec> ConvCase::guarded_outputs(DeviceKind kind) const {
   const bool even = writes_chunks(kind) && !problem_.unaligned;
-  const std::int64_t gap = even ? 16 : 5;  // elements
   std::vector<OutputSpec> out = outputs();
   OutputSpec& result = out.front();
+  // Elements. With channels first lines of an even number of pixels begin at even places, not all of them at multiples
+  // of four, for kernels that store pairs there.
+  const bool pairs = numbers_.layout == ConvLayout::channels_first && result.extents.row % 2 == 0;
+  const std::int64_t gap = even ? 16 : pairs ? 6 : 5;
   // Aligned, channels lie together: with channels first, too, where an image is one pixel.
   const bool last = even || numbers_.layout == ConvLayout::channels_last;
   const std::int64_t lines = last ? result.extents.row : result.extents.column;

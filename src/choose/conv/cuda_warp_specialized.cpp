@@ -77,15 +77,29 @@ double window_item_seconds(const KernelConfig& config, const CudaGemmTile& row, 
          splits * static_cast<double>(cuda_conv_resources(config).part_bytes) / spec.gemm.join_bytes_per_second;
 }
 
+/// Backward data: a tile that is computed transposed leaves in boxes of fewer than 64 pixels where its pixels are no
+/// multiple of that, and each box more takes its time. 1x1 256-512 on 56x56 with a stride of 2 took 155 us in tiles of
+/// 112 x 256, which are 28 boxes, 126 in tiles of 96 x 256, 12 boxes, and 101 in tiles of 128 x 256, 8 boxes (H200).
+double boxes_seconds(const KernelConfig& config) {
+  constexpr double kBoxSeconds = 0.2e-6;
+  constexpr std::int64_t kWhole = 64;
+  const auto& tile = config.algorithm.tile;
+  const auto columns = ceil_div(std::int64_t{tile[1]}, kWhole);
+  const auto boxes =
+      ceil_div(std::int64_t{tile[0]}, std::int64_t{cuda_gemm_resources(gemm_of_window(config)).box_rows});
+  return kBoxSeconds * static_cast<double>(columns * (boxes - ceil_div(std::int64_t{tile[0]}, kWhole)));
+}
+
 /// Of the block that has most to do. Blocks take tiles by turns, those of the phase with most taps first.
 double phases_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec, const ConvProblem& p) {
   const std::int64_t places = cuda_gemm_places(gemm_of_window(config), spec);
+  const double store = boxes_seconds(config);
   double seconds = 0;
   std::int64_t before = 0;
   for (const CudaConvPhase& phase : cuda_conv_phases(p)) {
     const std::int64_t tiles = tiles_of(config, p, phase);
     const std::int64_t own = ceil_div(before + tiles, places) - ceil_div(before, places);
-    seconds += static_cast<double>(own) * window_item_seconds(config, row, spec, phase.steps, 1);
+    seconds += static_cast<double>(own) * (window_item_seconds(config, row, spec, phase.steps, 1) + store);
     before += tiles;
   }
   return seconds;

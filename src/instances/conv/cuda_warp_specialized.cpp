@@ -54,10 +54,11 @@ std::vector<Algorithm> window_algorithms(const ConvSignature& s, const CudaGemmT
               .cluster = {static_cast<std::uint8_t>(row.cluster_m), static_cast<std::uint8_t>(row.cluster_n)},
               .split_k = row.splits > 1,
               .stream_k = row.stream_k,
-              .ping_pong = row.ping_pong};
+              .ping_pong = row.ping_pong,
+              .transpose_c = row.transpose_c};
   for (std::size_t i = 0; i < row.wave.size(); ++i) a.wave[i] = static_cast<std::uint16_t>(row.wave[i]);
   for (const int written : {16 / out_bytes, 2, 1}) {
-    if (written != 16 / out_bytes && s.direction != ConvDirection::forward) continue;
+    if (written != 16 / out_bytes && (s.direction != ConvDirection::forward || row.transpose_c)) continue;
     const auto read = static_cast<std::uint8_t>(step_elements(s) / 8);
     a.vector = {read, read, static_cast<std::uint8_t>(written)};
     // As many stages as fit.
@@ -92,12 +93,26 @@ constexpr CudaConvRule kWindowRules[] = {
        const bool alone = a.cluster[0] == 1 && a.cluster[1] == 1;
        const bool blocks = !weight || (a.tile[0] % (64 * a.cluster[1]) == 0 && a.tile[1] % (64 * a.cluster[0]) == 0);
        return a.tile[2] == step_elements(s.signature()) && blocks && (alone || (weight && a.split_k)) &&
-              !a.transpose_c && !a.split_k_atomic;
+              !a.split_k_atomic;
      },
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
-       return fmt::format("tile {}x{}x{}, cluster {}x{}, transpose_c {}", a.tile[0], a.tile[1], a.tile[2], a.cluster[0],
-                          a.cluster[1], a.transpose_c);
+       return fmt::format("tile {}x{}x{}, cluster {}x{}", a.tile[0], a.tile[1], a.tile[2], a.cluster[0], a.cluster[1]);
+     }},
+    {"turned_tiles_leave_as_boxes",
+     "tiles that are computed transposed are forward's and backward data's, of 16 bits to 16 bits, written 16 bytes at "
+     "a "
+     "time",
+     [](const CudaConvSubject& s) {
+       const ConvSignature& g = s.signature();
+       return !s.algorithm().transpose_c ||
+              (g.direction != ConvDirection::backward_weight && bits_of(g.data_type) == 16 &&
+               bits_of(g.type_out) == 16 && s.algorithm().vector[2] == 8);
+     },
+     [](const CudaConvSubject& s) {
+       return fmt::format("{}: {} to {}, {} elements, transpose_c {}", name_of(s.signature().direction),
+                          name_of(s.signature().data_type), name_of(s.signature().type_out), s.algorithm().vector[2],
+                          s.algorithm().transpose_c);
      }},
     {"gradients_leave_as_boxes",
      "gradients are written 16 bytes at a time; blocks share the tiles of backward weight (stream_k), or its sums are "

@@ -250,6 +250,40 @@ TEST(CudaConvChoice, FewFiltersOfManyPixelsFillTheChip) {
   EXPECT_EQ(cuda_window_work(first, hopper(), p).blocks, hopper().reference.sms);
 }
 
+// 25088 pixels are 131 tiles of 192, 6272 by 512 channels 132 of 96 by 256; an image that is written by phases leaves
+// in whole boxes of 64 pixels.
+TEST(CudaConvChoice, RoundsOfTilesFillTheChip) {
+  const auto first = [](const ConvProblem& p) { return rank(hopper(), p)->candidates.front().recipe.main().algorithm; };
+  ConvProblem p{.data_type = DataType::bf16,
+                .type_out = DataType::bf16,
+                .type_bias = DataType::bf16,
+                .batch = 128,
+                .c = 256,
+                .k = 256,
+                .in_h = 14,
+                .in_w = 14,
+                .filter_h = 3,
+                .filter_w = 3,
+                .pad_h = 1,
+                .pad_w = 1,
+                .pad_high_h = 1,
+                .pad_high_w = 1};
+  EXPECT_TRUE(first(p).transpose_c);
+  EXPECT_EQ(first(p).tile[0], 192);
+  p.c = p.k = 512;
+  p.in_h = p.in_w = 7;
+  EXPECT_EQ(first(p).tile[0], 96);
+  p.direction = ConvDirection::backward_data;
+  EXPECT_EQ(first(p).tile[0], 96);
+  p.k = 512;
+  p.c = 256;
+  p.in_h = p.in_w = 56;
+  p.stride_h = p.stride_w = 2;
+  p.pad_h = p.pad_w = p.pad_high_h = p.pad_high_w = 0;
+  p.filter_h = p.filter_w = 1;
+  EXPECT_FALSE(first(p).transpose_c);
+}
+
 // Clusters that share k wait for pixels that come from memory: 50 to 74 us where equal shares take 39 to 59 (H100).
 TEST(CudaConvChoice, PixelsOfWeightsAreNotSharedByClusters) {
   struct Layer {

@@ -139,6 +139,11 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   const KernelConfig weight = listed_conv(Pipeline::warp_specialized, DataType::bf16, ConvDirection::backward_weight);
   expect("copies_are_whole", weight, [](S&, A& a) { a.tile[1] = 96; });
   expect("copies_are_whole", weight, [](S&, A& a) { a.cluster[0] = 2; });  // without parts
+  expect("turned_tiles_leave_as_boxes", window, [](S&, A& a) {
+    a.transpose_c = true;
+    a.vector[2] = 2;
+  });
+  expect("turned_tiles_leave_as_boxes", weight, [](S&, A& a) { a.transpose_c = true; });
   expect("gradients_leave_as_boxes", window, [](S& s, A&) { s.direction = ConvDirection::backward_weight; });
   expect("gradients_leave_as_boxes", weight, [](S&, A& a) { a.stream_k = false; });
   expect("gradients_leave_as_boxes", weight, [](S&, A& a) { a.vector[2] = 2; });

@@ -3,7 +3,7 @@
 //
 // Configuration, defined in namespace ts::cfg before this file is included: that of gemm/hopper/gemm.cuh for bf16 or
 // f16, with a row-major a and b, kCopyRows = kTileM and kStoreTmaBox, without clusters, groups, split k, stream-K,
-// transposed tiles, promotion or mm_plus_mm; and
+// promotion or mm_plus_mm; and
 //   kSpatial                  coordinates of the image, 1 to 3
 //
 // Launch: that of gemm/hopper/gemm.cuh, for the tiles of all phases. Tensor maps:

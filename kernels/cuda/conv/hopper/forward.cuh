@@ -2,8 +2,8 @@
 // the window by channels of the result, over taps and channels.
 //
 // Configuration, defined in namespace ts::cfg before this file is included: that of gemm/hopper/gemm.cuh for bf16, f16,
-// e4m3 or s8, with a row-major a, a column-major b, kCopyRows = kTileM, no clusters, groups, stream-K, transposed tiles,
-// promotion or mm_plus_mm; and
+// e4m3 or s8, with a row-major a, a column-major b, kCopyRows = kTileM, no clusters, groups, stream-K, promotion
+// or mm_plus_mm; and
 //   kSpatial                  coordinates of the image, 1 to 3
 //
 // Launch: that of gemm/hopper/gemm.cuh, for the product that abi.h describes. Tensor maps:

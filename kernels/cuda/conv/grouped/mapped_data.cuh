@@ -177,32 +177,24 @@ struct MappedData {
     char* out = static_cast<char*>(args.out) +
                 2 * (s.image * strides.batch + s.at[0] * strides.spatial[0] + s.at[1] * strides.spatial[1] +
                      (s.at[2] + column * s.apart[2]) * strides.spatial[2] + at);
-    if constexpr (kFours) {  // a lane has four neighbouring channels of two rows
-      char* second = out + kHalf * row_step;
+    char* second = out + kHalf * row_step;
+    if (!kFours && (lane() & 2)) out = second, rows -= kHalf;
 #pragma unroll
-      for (int h = 0; h < kHalf; ++h) {
-        const float(&v)[2][4] = sums[h];
-        u32 words[4];
+    for (int h = 0; h < kHalf; ++h) {
+      const float(&v)[2][4] = sums[h];
+      u32 words[4];
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          words[i] = pack_pair<cfg::kTypeD>(v[i % 2][i / 2 * 2], v[i % 2][i / 2 * 2 + 1]).words[0];
+      for (int i = 0; i < 4; ++i)
+        words[i] = pack_pair<cfg::kTypeD>(v[i % 2][i / 2 * 2], v[i % 2][i / 2 * 2 + 1]).words[0];
+      if constexpr (kFours) {  // a lane has four neighbouring channels of two rows
         store_8_bytes_if(h < rows, out, words[0], words[1]);
         store_8_bytes_if(h + kHalf < rows, second, words[2], words[3]);
-        out += row_step, second += row_step;
-      }
-    } else {  // lanes exchange theirs for an octet of one of the two
-      if (lane() & 2) out += kHalf * row_step, rows -= kHalf;
-#pragma unroll
-      for (int h = 0; h < kHalf; ++h) {
-        const float(&v)[2][4] = sums[h];
-        u32 words[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-          words[i] = pack_pair<cfg::kTypeD>(v[i % 2][i / 2 * 2], v[i % 2][i / 2 * 2 + 1]).words[0];
+        second += row_step;
+      } else {  // lanes exchange theirs for an octet of one of the two
         exchange_octets(words);
         store_16_bytes_if(h < rows, out, words);
-        out += row_step;
       }
+      out += row_step;
     }
   }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "choose/conv/cuda_runs.hpp"
 #include "choose/rounding.hpp"
 #include "problem/conv/problem.hpp"
 #include "vocabulary/data_type.hpp"
@@ -121,6 +122,33 @@ CudaDepthwiseWork cuda_depthwise_work(const KernelConfig& config, const CudaSpec
     if (best.seconds == 0 || w.seconds < best.seconds) best = w;
   }
   return best;
+}
+
+CudaConvRuns cuda_mapped_depthwise_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
+  const CudaDepthwiseTile tile = cuda_depthwise_tile(config.algorithm);
+  const CudaConvResources facts = cuda_conv_resources(config);
+  CudaConvRuns w = cuda_conv_tiles(p, tile.rows, tile.columns);
+  w.units = ceil_div(p.groups, std::int64_t{tile.channels});
+  w.shared_bytes = facts.shared_bytes;
+  const int cluster = config.algorithm.cluster[0];
+  cut_into_runs(w, spec, facts.blocks_per_sm, cluster);
+  // Instructions of a tile: multiply-adds; a pixel is loaded and widened by two more; results are rounded and stored.
+  const double results = static_cast<double>(tile.rows) * tile.columns * tile.channels / 64;  // by a warp
+  const double met = ((tile.rows - 1.0) * tile.pace + tile.taps) * ((tile.columns - 1.0) * tile.pace + tile.taps);
+  const double of_tile = results * (2.0 * tile.taps * tile.taps + 4) + 1.6 * 3 * met * tile.channels / 64;
+  constexpr double kClock = 1.7e9, kIssued = 2.2, kOfStep = 600, kOfRun = 4000;
+  const std::int64_t places =
+      cluster > 1 ? cuda_clusters_at_a_time(spec, cluster, w.resident) * cluster : spec.reference.sms * w.resident;
+  const auto rounds = static_cast<double>(ceil_div(w.blocks(), places));
+  const auto steps = static_cast<double>(ceil_div(w.tiles, w.runs));
+  const double compute =
+      rounds * (steps * static_cast<double>(w.resident) * (of_tile / kIssued + kOfStep) + kOfRun) / kClock;
+  const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
+  constexpr double kApart = 2.5;  // 1: one waits for the other; infinity: the longer hides the other
+  w.seconds =
+      std::pow(std::pow(compute, kApart) + std::pow(memory, kApart), 1 / kApart) + 1e-6 * spec.reference.launch_us;
+  if (cluster > 1) w.seconds += 2.2e-6;  // runs are added up
+  return w;
 }
 
 }  // namespace tilesmith

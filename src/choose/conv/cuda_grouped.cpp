@@ -17,8 +17,6 @@ namespace {
 
 constexpr std::int64_t kChannelsOfBlock = 64, kBytesOfPixel = 128;
 constexpr std::int64_t kChannelsOfBands = 32;  // of a block
-constexpr std::int64_t kFurthestApart = 8;     // pixels that a tensor map steps to
-constexpr std::int64_t kLongestBox = 256;      // from the first to the last
 constexpr std::int64_t kPlanBytes = 32 * 104;  // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
 
 bool result_is_w(const ConvProblem& p) {
@@ -49,20 +47,6 @@ std::int64_t taps_of_bands(const ConvProblem& p) {
   return std::max(cuda_conv_axis(p, 1).taps, cuda_conv_axis(p, 2).taps);
 }
 
-/// Why copies through maps cannot bring the pixels that results meet.
-std::optional<std::string> maps_unsuited(const CudaGroupedTile& tile, const ConvProblem& p) {
-  for (const std::size_t d : {1, 2}) {
-    const CudaConvAxis axis = cuda_conv_axis(p, d);
-    const std::int64_t hop = std::max(axis.phases, p.dilation()[d]), along = d == 1 ? tile.rows : tile.columns;
-    if (hop > kFurthestApart)
-      return fmt::format("{} phases, dilation {}: copies step over {} pixels at most", axis.phases, p.dilation()[d],
-                         kFurthestApart);
-    if (const std::int64_t length = ((along - 1) * tile.pace + tile.taps - 1) * hop + 1; length > kLongestBox)
-      return fmt::format("a tile of {} pixels, {} apart, is longer than {}", along, hop, kLongestBox);
-  }
-  return {};
-}
-
 /// Why images are not whole in a tile of either tensor, or do not end up in the tile's planes.
 std::optional<std::string> images_are_cut(const CudaGroupedTile& tile, const ConvProblem& p) {
   if (p.stride() != ConvSpatial{1, 1, 1} || p.dilation() != ConvSpatial{1, 1, 1} || p.in()[0] != 1 || p.filter_d != 1)
@@ -85,7 +69,8 @@ std::optional<std::string> bands_unsuited(const KernelConfig& config, const Conv
     if (axis.pace != 1) return fmt::format("results meet pixels {} apart, bands neighbours", axis.pace);
   }
   if (is_whole(config.algorithm)) return images_are_cut(tile, p);
-  if (std::optional<std::string> said = maps_unsuited(tile, p)) return said;
+  if (std::optional<std::string> said = cuda_maps_unsuited(p, tile.rows, tile.columns, tile.taps, tile.pace))
+    return said;
   if (result_is_w(p)) return {};
   if (const std::int64_t taps = cuda_conv_axis(p, 0).taps; taps > 1)
     return fmt::format("{} taps along the outer coordinate meet a result, of bands one", taps);
@@ -105,7 +90,7 @@ std::optional<std::string> mapped_unsuited(const CudaGroupedTile& tile, const Co
     return fmt::format("{} taps along the outer coordinate, the kernel's 1", p.filter_d);
   if (p.direction == ConvDirection::backward_data && p.stride() != ConvSpatial{1, 1, 1})
     return "phases of a stride meet fewer taps than the kernel's";
-  return maps_unsuited(tile, p);
+  return cuda_maps_unsuited(p, tile.rows, tile.columns, tile.taps, tile.pace);
 }
 
 std::optional<std::string> grouped_unsuited(const KernelConfig& config, const ConvProblem& p) {
@@ -147,9 +132,7 @@ CudaConvRuns whole_work(const KernelConfig& config, const CudaSpec& spec, const 
   w.units = ceil_div(p.groups, kChannelsOfBands);
   w.runs = config.algorithm.cluster[0];
   w.shared_bytes = cuda_conv_resources(config).shared_bytes;
-  constexpr double kSmsOfClusters = 15.0 / 16;  // where clusters find place, of all
-  const auto together_there =
-      std::max<std::int64_t>(static_cast<std::int64_t>(spec.reference.sms * kSmsOfClusters) / w.runs, 1);
+  const std::int64_t together_there = cuda_clusters_at_a_time(spec, w.runs, 1);
   const auto rounds = static_cast<double>(ceil_div(w.units, together_there));
   const auto steps = static_cast<double>(ceil_div(w.tiles, w.runs));
   const double taps = tile.taps, of_step = 0.25 + 0.135 * taps, of_block = 2.8 + 0.48 * taps, launch = 2.2;
@@ -197,25 +180,34 @@ CudaConvRuns banded_work(const KernelConfig& config, const CudaSpec& spec, const
 CudaConvRuns mapped_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
   const CudaConvResources facts = cuda_conv_resources(config);
-  CudaConvRuns w = cuda_conv_tiles(p, tile.rows, tile.columns);
+  ConvProblem together = p;
+  together.batch = ceil_div(p.batch, std::int64_t{tile.images});
+  CudaConvRuns w = cuda_conv_tiles(together, tile.rows, tile.columns);
   w.units = ceil_div(p.groups * p.c, kChannelsOfBlock);
   const bool weight = result_is_w(p);
+  const int cluster = config.algorithm.cluster[0];
   if (weight)
     w.units *=
         p.filter_d * ceil_div(p.filter_h, std::int64_t{tile.tap_rows}) * ceil_div(p.filter_w, std::int64_t{tile.taps});
   w.shared_bytes = facts.shared_bytes;
-  cut_into_runs(w, spec, facts.blocks_per_sm);
+  cut_into_runs(w, spec, facts.blocks_per_sm, cluster);
   // Cycles of an SM for a pixel of a tile, and beside them for a block's step and run. Found on an H200 and an H100
   // (docs/log/2026-11-cuda-conv.md).
   constexpr double kClock = 1.75e9, kOfStep = 600, kOfRun = 6000;
-  const double of_pixel = weight ? (tile.channels == 16 ? 11 : 9) : (tile.channels == 16 ? 16 : 15);
+  const double of_pixel =
+      weight ? (tile.channels >= 16 ? 11.0 * std::max(tile.channels / 16, 1) : 9) : (tile.channels == 16 ? 16 : 15);
   const auto resident = static_cast<double>(w.resident);
-  const auto rounds = static_cast<double>(ceil_div(w.blocks(), spec.reference.sms * w.resident));
+  const std::int64_t places =
+      cluster > 1 ? cuda_clusters_at_a_time(spec, cluster, w.resident) * cluster : spec.reference.sms * w.resident;
+  const auto rounds = static_cast<double>(ceil_div(w.blocks(), places));
   const auto steps = static_cast<double>(ceil_div(w.tiles, w.runs));
-  const double compute = rounds * steps * resident * (tile.rows * tile.columns * of_pixel + kOfStep) / kClock;
+  const int pixels = tile.images * tile.rows * tile.columns;
+  const double compute = rounds * steps * resident * (pixels * of_pixel + kOfStep) / kClock;
   const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
   w.seconds = std::max(compute, memory) + kOfRun / kClock + 1e-6 * spec.reference.launch_us;
-  if (weight)  // runs are added up by a launch of its own
+  if (cluster > 1)  // runs are added up by clusters, and these by whichever is last
+    w.seconds += w.runs > cluster ? 2.2e-6 : 1.2e-6;
+  else if (weight)  // runs are added up by a launch of its own
     w.seconds += 2e-6 + 1e-6 * spec.reference.launch_us + static_cast<double>(w.blocks() * facts.part_bytes) / 1e12;
   return w;
 }

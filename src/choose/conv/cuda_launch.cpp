@@ -41,13 +41,16 @@ CudaConvLaunch depthwise_launch(const KernelConfig& config, const CudaSpec& spec
 /// Of kernels whose blocks have runs of tiles.
 CudaConvLaunch runs_launch(const KernelConfig& config, const CudaConvRuns& work, int lanes) {
   const CudaConvResources facts = cuda_conv_resources(config);
-  const bool joins = config.algorithm.split_k && !is_whole(config.algorithm);
+  const int cluster = config.algorithm.cluster[0];
+  const bool weight = config.algorithm.split_k, joins = weight && cluster == 1;
+  const bool parts = joins || (weight && work.runs > cluster);
   return {.blocks = work.blocks(),
           .threads = facts.threads,
           .shared_bytes = work.shared_bytes,
           .splits = work.runs,
-          .cluster = is_whole(config.algorithm) ? static_cast<int>(work.runs) : 1,
-          .part_bytes = joins ? work.blocks() * facts.part_bytes : 0,
+          .cluster = cluster,
+          .part_bytes = parts ? work.blocks() / cluster * facts.part_bytes : 0,
+          .counters = parts && !joins ? work.blocks() : 0,
           .lanes = lanes,
           .depth_steps = work.depth_steps,
           .phases = work.phases,
@@ -74,7 +77,17 @@ CudaConvMappedTile mapped_tile(const KernelConfig& config) {
             .rows_of_y = tile.rows,
             .columns_of_y = tile.columns};
   if (!is_mapped(config.algorithm)) return {};
+  if (config.algorithm.pipeline == Pipeline::depthwise) {
+    const CudaDepthwiseTile strips = cuda_depthwise_tile(config.algorithm);
+    return {.channels = strips.channels,
+            .rows = (strips.rows - 1) * strips.pace + strips.taps,
+            .columns = (strips.columns - 1) * strips.pace + strips.taps,
+            .rows_of_y = strips.rows,
+            .columns_of_y = strips.columns,
+            .swizzled = false};
+  }
   return {.channels = 64,
+          .images = tile.images,
           .rows = (tile.rows - 1) * tile.pace + tile.taps,
           .columns = (tile.columns - 1) * tile.pace + tile.taps,
           .rows_of_y = tile.rows,
@@ -85,8 +98,13 @@ CudaConvMappedTile mapped_tile(const KernelConfig& config) {
 
 CudaConvLaunch cuda_conv_launch(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& problem) {
   switch (config.algorithm.pipeline) {
-    case Pipeline::depthwise:
-      return depthwise_launch(config, spec, problem);
+    case Pipeline::depthwise: {
+      if (!is_mapped(config.algorithm)) return depthwise_launch(config, spec, problem);
+      CudaConvLaunch launch = runs_launch(config, cuda_mapped_depthwise_work(config, spec, problem),
+                                          cuda_depthwise_tile(config.algorithm).channels / 2);
+      launch.mapped = mapped_tile(config);
+      return launch;
+    }
     case Pipeline::grouped: {
       CudaConvLaunch launch =
           runs_launch(config, cuda_grouped_work(config, spec, problem), is_banded(config.algorithm) ? 16 : 32);

@@ -17,6 +17,7 @@ struct CudaConvMappedTile {
   int images = 1;
   int rows = 0, columns = 0;
   int rows_of_y = 0, columns_of_y = 0;
+  bool swizzled = true;
 };
 
 /// What a kernel is launched with for a problem.

@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "spec/cuda/spec.hpp"
 #include "tilesmith/conv.hpp"
@@ -29,11 +31,22 @@ struct CudaConvRuns {
 /// The tiles of `rows` x `columns` results.
 [[nodiscard]] CudaConvRuns cuda_conv_tiles(const ConvProblem& problem, int rows, int columns);
 
-/// Cuts the tiles into as many runs as fill the chip, of blocks of which `most` share an SM at most.
-void cut_into_runs(CudaConvRuns& work, const CudaSpec& spec, int most);
+/// Why copies through tensor maps cannot bring what so many results by so many taps meet, pixels `pace` apart.
+[[nodiscard]] std::optional<std::string> cuda_maps_unsuited(const ConvProblem& problem, int rows, int columns, int taps,
+                                                            int pace);
+
+/// Cuts the tiles into as many runs as fill the chip, of blocks of which `most` share an SM at most; so many blocks of
+/// a unit are a cluster.
+void cut_into_runs(CudaConvRuns& work, const CudaSpec& spec, int most, int cluster = 1);
+
+/// How many clusters of so many blocks run at a time, of which `resident` share an SM.
+[[nodiscard]] std::int64_t cuda_clusters_at_a_time(const CudaSpec& spec, std::int64_t cluster, std::int64_t resident);
 
 [[nodiscard]] CudaConvRuns cuda_grouped_work(const KernelConfig& config, const CudaSpec& spec,
                                              const ConvProblem& problem);
+/// Of depthwise kernels whose tiles come through tensor maps.
+[[nodiscard]] CudaConvRuns cuda_mapped_depthwise_work(const KernelConfig& config, const CudaSpec& spec,
+                                                      const ConvProblem& problem);
 [[nodiscard]] CudaConvRuns cuda_stem_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& problem);
 
 }  // namespace tilesmith

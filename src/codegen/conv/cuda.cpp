@@ -80,8 +80,14 @@ Result<std::string_view> add_depthwise(ConstantsTable& table, const KernelConfig
   table.add("kWarps", config.algorithm.wave[0]);
   table.add("kStages", config.algorithm.stages);
   table.add("kColumnsFirst", false);
-  table.add("kTilesApart", false);
+  table.add("kTilesApart", is_mapped(config.algorithm));
   table.add("kBlocksPerSm", facts.blocks_per_sm);
+  if (is_mapped(config.algorithm)) {
+    table.add("kChannels", tile.channels);
+    table.add("kCluster", config.algorithm.cluster[0]);
+    return s.direction == ConvDirection::backward_weight ? "cuda/conv/depthwise/mapped_weight.cuh"
+                                                         : "cuda/conv/depthwise/mapped_data.cuh";
+  }
   return s.direction == ConvDirection::backward_weight ? "cuda/conv/depthwise/weight.cuh"
                                                        : "cuda/conv/depthwise/data.cuh";
 }
@@ -107,6 +113,7 @@ Result<std::string_view> add_grouped(ConstantsTable& table, const KernelConfig& 
   table.add("kColumnsFirst", false);
   table.add("kTilesApart", banded || is_mapped(config.algorithm));
   table.add("kBlocksPerSm", facts.blocks_per_sm);
+  table.add("kCluster", config.algorithm.cluster[0]);
   if (is_whole(config.algorithm)) return "cuda/conv/banded/whole_weight.cuh";
   if (banded) return config.algorithm.split_k ? "cuda/conv/banded/weight.cuh" : "cuda/conv/banded/data.cuh";
   if (is_mapped(config.algorithm))

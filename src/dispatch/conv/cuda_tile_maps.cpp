@@ -26,7 +26,9 @@ Status encode_tiles(const CudaContext& context, const ConvProblem& p, const void
       {extent(size[1]), bytes(row), length(rows, 1), static_cast<std::uint32_t>(apart[1])},
       {extent(size[0]), bytes(slice), 1},
       {extent(p.batch), bytes(image), static_cast<std::uint32_t>(tile.images)}};
-  const TensorMapSwizzle swizzle = tile.channels == 64 ? TensorMapSwizzle::b128 : TensorMapSwizzle::b64;
+  const TensorMapSwizzle swizzle = !tile.swizzled        ? TensorMapSwizzle::none
+                                   : tile.channels == 64 ? TensorMapSwizzle::b128
+                                                         : TensorMapSwizzle::b64;
   return encode_tensor_map(context, {.element = TensorMapElement::u16, .swizzle = swizzle}, data, dimensions, map);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "instances/conv/cuda_mapped.hpp"
 #include "instances/conv/cuda_pipelines.hpp"
 #include "kernels/cuda/common/mma_sm80.h"
 #include "vocabulary/data_type.hpp"
@@ -21,7 +22,6 @@ constexpr int kThreadsOfTeam = 128;  // that share a tile's octets
 // Groups of several channels whose tiles come through tensor maps: kernels/cuda/conv/grouped/mapped_data.cuh.
 constexpr int kTapsOfMapped = 3;
 constexpr int kBytesOfPixel = 128, kMappedAlignment = 1024;
-constexpr int kMostMappedStages = 7;
 /// Of a thread beside sums and weights; smaller groups pair what rows have at a tap, and so much more takes an epilogue
 /// of backward data; larger ones count sixteens of channels. Found by compiling.
 constexpr int kRegistersOfMapped = 40, kRegistersOfMappedWeight = 36, kRegistersOfPairs = 30;
@@ -31,16 +31,14 @@ constexpr int kRegistersOfSixteens = 22;
 constexpr int kSideOfBands = 16, kSideOfSmall = 8;  // of a tile; small ones have as many results, of several images
 constexpr int kChannelsOfBands = 32;                // of a block
 constexpr int kOctetsOfBands = kChannelsOfBands / 8;
-constexpr long kGateBytes = 16;          // of a stage: a barrier and a counter
-constexpr int kPlanBytes = 32 * 104;     // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
 constexpr int kBytesToAlignBands = 512;  // the first tile
-constexpr int kMostRunsOfCluster = 8;    // that every chip with clusters has
 /// Of a thread beside its sums and what they are made of, of forward and backward data and of backward weight. Found by
 /// compiling.
 constexpr int kRegistersOfBands = 50, kRegistersOfDiagonals = 44;
 
 constexpr std::array kGroupChannels{4, 8, 16};
-constexpr std::array kMappedChannels{4, 8, 16, 32};  // forward and backward data through tensor maps
+constexpr std::array kMappedChannels{4, 8, 16, 32};  // through tensor maps
+constexpr int kColumnsOfTwoImages = 8;               // backward weight: of either
 constexpr std::array kTapsOfBands{3, 5, 7};
 constexpr std::array kGroupedPaces{1, 2};
 constexpr int kTapsOfGroupedPart = 3;  // a side of the part of a filter that backward weight adds up
@@ -60,8 +58,11 @@ int sixteens_of_warp(const Algorithm& a) {
 bool strips_are_whole(const CudaGroupedTile& tile, int teams, bool weight) {
   if (teams == 0) return false;
   if (!weight) return tile.rows % 2 == 0 && tile.columns % (8 * teams) == 0;
-  const int along = std::clamp(tile.columns / 16, 1, teams);
-  return tile.columns % (16 * along) == 0 && teams % along == 0 && tile.rows % (teams / along) == 0;
+  const int depth = std::max(tile.channels / 16, 1), columns = tile.columns * tile.images;
+  if (teams % depth != 0) return false;
+  teams /= depth;  // that share pixels
+  const int along = std::clamp(columns / 16, 1, teams);
+  return columns % (16 * along) == 0 && teams % along == 0 && tile.rows % (teams / along) == 0;
 }
 
 /// Whether bands can leave a result: results go by sixteens of a row, of the tensors' type, with channels as rows.
@@ -74,7 +75,7 @@ bool bands_leave(const ConvSignature& s) {
 /// Products of an octet of y: of groups of 16 one for each tap, of smaller ones one for two.
 int products_of_octet(const CudaGroupedTile& tile) {
   const int taps = tile.tap_rows * tile.taps;
-  return tile.channels == 16 ? taps : (taps + 1) / 2;
+  return tile.channels >= 16 ? taps : (taps + 1) / 2;
 }
 
 /// plane_bytes() of kernels/cuda/conv/banded/planes.cuh.
@@ -123,15 +124,15 @@ CudaConvResources mapped_resources(const KernelConfig& config) {
   r.threads = 32 * config.algorithm.wave[0];
   r.blocks_per_sm = std::max<int>(config.algorithm.block_per_cu, 1);
   r.aligned = r.pairs = true;
-  const auto bytes = [](long rows, long columns) {
-    return (rows * columns * kBytesOfPixel + kMappedAlignment - 1) / kMappedAlignment * kMappedAlignment;
+  const auto bytes = [&](long rows, long columns) {
+    return (tile.images * rows * columns * kBytesOfPixel + kMappedAlignment - 1) / kMappedAlignment * kMappedAlignment;
   };
   long weights = 0;
   long stage = bytes((tile.rows - 1L) * tile.pace + tile.taps, (tile.columns - 1L) * tile.pace + tile.taps);
   if (adds_filters(std::get<ConvSignature>(config.signature))) {
     stage += bytes(tile.rows, tile.columns);
     r.accumulators = 2 * 4 * products_of_octet(tile);
-    r.part_bytes = 4L * r.accumulators * kThreadsOfTeam;
+    r.part_bytes = 4L * r.accumulators * kThreadsOfTeam * std::max(tile.channels / 16, 1);
   } else {  // a strip's sums, and the words of a column of taps and a sixteen of channels
     const int words = tile.channels >= 16 ? 4 : 2;
     r.accumulators = tile.rows / 2 * 8 + tile.taps * words;
@@ -186,8 +187,8 @@ int grouped_registers(const KernelConfig& config) {
   return sums + kRegistersOfTap + kRegistersOfSixteen * sixteens_of_warp(config.algorithm);
 }
 
-std::span<const int> channels_of_groups(bool mapped, const ConvSignature& s) {
-  if (mapped && !adds_filters(s)) return kMappedChannels;
+std::span<const int> channels_of_groups(bool mapped) {
+  if (mapped) return kMappedChannels;
   return kGroupChannels;
 }
 
@@ -213,7 +214,7 @@ std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemm
     for (const int taps : kTapsOfBands) add(1, taps);
     return out;
   }
-  for (const int channels : channels_of_groups(mapped, s))
+  for (const int channels : channels_of_groups(mapped))
     for (const int pace : kGroupedPaces) {
       if (pace > 1 && (mapped ? !adds_filters(s) : s.direction == ConvDirection::backward_data)) continue;
       add(channels, pace);
@@ -223,8 +224,8 @@ std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemm
 
 constexpr CudaConvRule kGroupedRules[] = {
     {"groups_are_octets",
-     "16-bit tensors in groups of 4, 8 or 16 channels to as many (forward and backward data through maps also 32 or "
-     "64), of pixels 1 or 2 apart (backward data, and through maps forward too, 1), or of one to one in bands of 3, 5 "
+     "16-bit tensors in groups of 4, 8 or 16 channels to as many (through maps also 32), of pixels 1 or 2 apart "
+     "(backward data, and through maps forward too, 1), or of one to one in bands of 3, 5 "
      "or 7 taps; through maps of 3 x 3 taps; sizes, filters and strides are run-time numbers",
      [](const CudaConvSubject& s) {
        const CudaGroupedTile t = cuda_grouped_tile(s.algorithm());
@@ -236,7 +237,7 @@ constexpr CudaConvRule kGroupedRules[] = {
          return !is_mapped(s.algorithm()) && std::ranges::find(kTapsOfBands, t.taps) != kTapsOfBands.end();
        if (is_mapped(s.algorithm()) && (t.taps != kTapsOfMapped || (t.pace > 1 && !adds_filters(s.signature()))))
          return false;
-       const std::span<const int> channels = channels_of_groups(is_mapped(s.algorithm()), s.signature());
+       const std::span<const int> channels = channels_of_groups(is_mapped(s.algorithm()));
        return std::ranges::find(channels, t.channels) != channels.end() &&
               (t.pace == 1 || (t.pace == 2 && direction != ConvDirection::backward_data));
      },
@@ -259,9 +260,9 @@ constexpr CudaConvRule kGroupedRules[] = {
          return t.rows == (small ? kSideOfSmall : kSideOfBands) && t.columns == t.rows &&
                 warps == of_octet * kOctetsOfBands;
        }
-       if (is_mapped(s.algorithm()) && !strips_are_whole(t, warps / 4, adds_filters(s.signature()))) return false;
-       return warps >= 4 && warps <= 32 && warps % 4 == 0 && t.rows >= 1 && t.columns >= 1 &&
-              t.rows * t.columns % (16 * (warps / 4)) == 0;
+       if (warps < 4 || warps > 32 || warps % 4 != 0 || t.rows < 1 || t.columns < 1) return false;
+       if (is_mapped(s.algorithm())) return strips_are_whole(t, warps / 4, adds_filters(s.signature()));
+       return t.rows * t.columns % (16 * (warps / 4)) == 0;
      },
      [](const CudaConvSubject& s) {
        const CudaGroupedTile t = cuda_grouped_tile(s.algorithm());
@@ -275,7 +276,7 @@ constexpr CudaConvRule kGroupedRules[] = {
      }},
     {"fields_belong_to_pipeline",
      "warps, two stages or more (with bands one or two), and blocks that share an SM are its only options; backward "
-     "weight is cut into runs, of whole images in bands 2 to 8 of a cluster",
+     "weight is cut into runs, of whole images in bands and through maps up to 8 of a cluster",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
        Algorithm rest{.pipeline = a.pipeline, .instruction = a.instruction, .split_k = adds_filters(s.signature())};
@@ -286,7 +287,7 @@ constexpr CudaConvRule kGroupedRules[] = {
        rest.subtile = a.subtile;
        rest.cluster = a.cluster;
        if (a.cluster != Algorithm{}.cluster &&
-           (!is_whole(a) || !adds_filters(s.signature()) || cuda_grouped_tile(a).images == 1 ||
+           ((is_banded(a) ? cuda_grouped_tile(a).images == 1 : !is_mapped(a)) || !adds_filters(s.signature()) ||
             a.cluster[0] > kMostRunsOfCluster || a.cluster[1] > 1))
          return false;
        if (is_mapped(a) && a.stages > kMostMappedStages) return false;
@@ -319,6 +320,7 @@ constexpr CudaConvRule kGroupedRules[] = {
 }  // namespace
 
 bool is_mapped(const Algorithm& a) {
+  if (a.pipeline == Pipeline::depthwise) return a.split_k ? a.cluster[0] > 1 : a.tile[0] > 0;
   return a.pipeline == Pipeline::grouped && a.tile[2] > 0;
 }
 
@@ -349,7 +351,8 @@ CudaGroupedTile cuda_grouped_tile(const Algorithm& a) {
           .channels = a.tile[0],
           .pace = a.tile[1],
           .tap_rows = taps,
-          .taps = taps};
+          .taps = taps,
+          .images = is_mapped(a) && a.split_k && a.subtile[1] == kColumnsOfTwoImages ? 2 : 1};
 }
 
 const CudaConvPipeline& cuda_conv_grouped() {

@@ -24,10 +24,13 @@ struct CudaConvResources {
 
 /// What a thread of a depthwise kernel has: results (backward weight: pixels of y), and the part of a filter that it
 /// multiplies at a time (backward weight: that it adds up), whose pixels are `pace` apart from one result to the next.
+/// Mapped kernels (kernels/cuda/conv/depthwise/strips.cuh) have so many channels in a block, whose results these are,
+/// and that filter alone.
 struct CudaDepthwiseTile {
   int rows = 0, columns = 0;
   int tap_rows = 0, taps = 0;
   int pace = 0;
+  int channels = 0;  ///< of a mapped kernel's block
 };
 [[nodiscard]] CudaDepthwiseTile cuda_depthwise_tile(const Algorithm& algorithm);
 /// The numbers of taps for which there are kernels of so many rows, in rising order; longer filters go in parts.
@@ -48,7 +51,7 @@ struct CudaGroupedTile {
 [[nodiscard]] bool is_banded(const Algorithm& algorithm);
 /// Bands of whole images, whose runs are a cluster (kernels/cuda/conv/banded/whole_weight.cuh).
 [[nodiscard]] bool is_whole(const Algorithm& algorithm);
-/// Of groups of several channels.
+/// Of groups of several channels, or of one without bands.
 [[nodiscard]] bool is_mapped(const Algorithm& algorithm);
 /// The numbers of taps for which there are banded kernels, in rising order.
 [[nodiscard]] std::span<const int> cuda_banded_taps();

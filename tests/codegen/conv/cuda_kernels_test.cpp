@@ -31,7 +31,7 @@ Source checked_source(const KernelConfig& config, const CudaSpec& spec) {
   const std::string own = pipeline == Pipeline::halo ? "ts::conv" : "ts::gemm";
   const std::string shared = pipeline == Pipeline::mma_sm80 ? "ts::conv::kConvSharedBytes" : own + "::kSharedBytes";
   const bool in_runs = pipeline == Pipeline::grouped || pipeline == Pipeline::stem;
-  if (in_runs && config.algorithm.split_k)
+  if ((in_runs || is_mapped(config.algorithm)) && config.algorithm.split_k)
     source.text += fmt::format("static_assert(4 * ts::conv::kPartFloats == {});\n", facts.part_bytes);
   const auto hold = [&](std::string_view bytes, std::string_view threads_of) {
     source.text += fmt::format("static_assert({} == {} && {}::kThreads == {});\n", bytes, facts.shared_bytes,

@@ -184,6 +184,15 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
     a.tile[1] = 7;
     a.tile[2] = 2;
   });
+  const KernelConfig strips = listed_conv(Pipeline::depthwise, DataType::bf16, ConvDirection::forward, is_mapped),
+                     strips_of_y =
+                         listed_conv(Pipeline::depthwise, DataType::fp16, ConvDirection::backward_weight, is_mapped);
+  expect("taps_are_unrolled", strips, [](S&, A& a) { a.tile[1] = 5; });
+  expect("strips_share_tiles", strips, [](S&, A& a) { a.tile[0] = 48; });
+  expect("strips_share_tiles", strips, [](S&, A& a) { a.subtile[1] = 12; });
+  expect("strips_share_tiles", strips_of_y, [](S&, A& a) { a.stages = 7; });
+  expect("fields_belong_to_pipeline", strips, [](S&, A& a) { a.cluster[0] = 4; });
+  expect("fields_belong_to_pipeline", strips_of_y, [](S&, A& a) { a.cluster[0] = 9; });
   const KernelConfig grouped = listed_conv(Pipeline::grouped);
   expect("groups_are_octets", grouped, [](S&, A& a) { a.tile[0] = 12; });
   expect("groups_are_octets", grouped, [](S& s, A&) { s.spatial_dims = 2; });
@@ -217,6 +226,8 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("results_are_sixteens", mapped, [](S&, A& a) { a.subtile[1] = 4; });
   expect("results_are_sixteens", mapped_weight, [](S&, A& a) { a.subtile[1] = 24; });
   expect("fields_belong_to_pipeline", mapped, [](S&, A& a) { a.stages = 1; });
+  expect("fields_belong_to_pipeline", mapped, [](S&, A& a) { a.cluster[0] = 4; });  // forward
+  expect("fields_belong_to_pipeline", mapped_weight, [](S&, A& a) { a.cluster[0] = 9; });
   expect("tiles_fit", mapped, [](S&, A& a) { a.stages = 7; });
   expect("tiles_fit", mapped_weight, [](S&, A& a) { a.stages = 7; });
   expect("registers_hold_sums", mapped, [](S&, A& a) {

@@ -7,14 +7,15 @@
 //   kImages, kRows, kColumns  4, 8, 8
 //   kTapRows, kTaps           of the whole filter, or more
 //   kStages                   tiles that are brought ahead
+//   kCluster                  blocks of a unit
 // Strides, dilation and depth are 1. Of either coordinate, a tile of x begins at pixel -(pad & 1), so that what lies
 // there in planes has an even number: the image ends within its 8 places, and these within the planes.
 //
 // Launch: args.lanes is 16; kThreads threads; kSharedBytes of dynamic shared memory; a grid of args.splits *
-// ceil(groups / 32) blocks, in clusters of args.splits. Boxes of both maps are 8 x 8 pixels of four images.
+// ceil(groups / 32) blocks, in clusters of args.splits, which is kCluster. Boxes of both maps are 8 x 8 pixels of four images.
 #pragma once
 
-#include "../../gemm/hopper/ptx.cuh"
+#include "../clusters.cuh"
 #include "diagonals.cuh"
 
 namespace ts::conv {
@@ -29,7 +30,7 @@ struct WholeWeight {
   const TsCudaConvTileMaps& maps;
   const TsCudaConvArgs& args;
   int first_channel;  // of the block
-  int rank, blocks;   // of the unit's
+  int rank;           // of the cluster's
   unsigned char* shared;
 
   TS_DEVICE u32 tile(int stage) const { return smem_address(shared) + stage * kStageBytes; }
@@ -39,35 +40,14 @@ struct WholeWeight {
 
   // Of the step's four images.
   TS_DEVICE void copy(int step, int stage) const {
-    const int image = cfg::kImages * (rank + step * blocks);
+    const int image = cfg::kImages * (rank + step * cfg::kCluster);
     mbarrier_expect(barrier(stage), kStageBytes);
     bring(tile(stage), maps.read, barrier(stage), first_channel, image, 0, -(pad(1) & 1), -(pad(2) & 1));
     bring(tile(stage) + kTileBytesOfY, maps.y, barrier(stage), first_channel, image, 0, 0, 0);
   }
 
-  // Each block of the cluster adds up a share of the sums that all have at the same place.
-  TS_DEVICE void join(const float* sums) const {
-    const u32 own = smem_address(sums);
-    const FilterPart whole;
-    for (int quad = rank * kThreads + static_cast<int>(threadIdx.x); quad < kPartFloats / 4; quad += blocks * kThreads) {
-      float total[4] = {};
-      for (int block = 0; block < blocks; ++block) {
-        float part[4];
-        u32 there;
-        asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(own + quad * 16), "r"(block));
-        asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                     : "=f"(part[0]), "=f"(part[1]), "=f"(part[2]), "=f"(part[3])
-                     : "r"(there)
-                     : "memory");
-#pragma unroll
-        for (int e = 0; e < 4; ++e) total[e] += part[e];
-      }
-      store_taps(args, first_channel, whole, quad, total);
-    }
-  }
-
   TS_DEVICE void run() const {
-    const int images = ceil_div(static_cast<int>(args.batch), cfg::kImages), steps = ceil_div(images - rank, blocks);
+    const int images = ceil_div(static_cast<int>(args.batch), cfg::kImages), steps = ceil_div(images - rank, cfg::kCluster);
     const int thread = static_cast<int>(threadIdx.x);
     if (thread == 0) {
       for (int s = 0; s < cfg::kStages; ++s) mbarrier_init(barrier(s), 1);
@@ -97,10 +77,10 @@ struct WholeWeight {
     __syncthreads();  // tiles and planes are read no more
     float* const own = reinterpret_cast<float*>(shared + kDiagonalBytes);
     sums.leave(own, shared);
-    gemm::cluster_sync();
-    join(own);
-    __syncwarp();
-    gemm::cluster_sync();  // no block's sums are read any more
+    const FilterPart whole;
+    join_clusters<kThreads, cfg::kCluster>(
+        smem_address(own), kPartFloats / 4, rank, 0, 1, nullptr, nullptr, 0, [](int) { return true; },
+        [&](int quad, const float(&total)[4]) { store_taps(args, first_channel, whole, quad, total); });
   }
 };
 
@@ -113,12 +93,9 @@ struct WholeWeight {
 extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, ts::cfg::kBlocksPerSm)
     TS_ENTRY(const __grid_constant__ TsCudaConvTileMaps maps, const __grid_constant__ TsCudaConvArgs args) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  const int unit = static_cast<int>(blockIdx.x) / args.splits;
-  const ts::conv::WholeWeight kernel{maps,
-                                     args,
-                                     unit * ts::conv::kChannels,
-                                     static_cast<int>(blockIdx.x) - unit * args.splits,
-                                     args.splits,
+  const int unit = static_cast<int>(blockIdx.x) / ts::cfg::kCluster;
+  const ts::conv::WholeWeight kernel{maps, args, unit * ts::conv::kChannels,
+                                     static_cast<int>(blockIdx.x) % ts::cfg::kCluster,
                                      ts::conv::aligned<ts::conv::kTileAlignment>(dynamic_shared)};
   kernel.run();
 }

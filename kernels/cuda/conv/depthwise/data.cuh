@@ -23,27 +23,10 @@
 #pragma once
 
 #include "../../common/launch.cuh"
-#include "../../gemm/epilogue.cuh"
+#include "results.cuh"
 #include "stages.cuh"
 
 namespace ts::conv {
-
-// Two results of one column, `row_step` rows apart, as gemm/epilogue.cuh asks for places.
-struct TwoResults {
-  int row, column;  // column: the first of the thread's two channels
-  int row_limit, column_limit;
-  int image, at[3], row_step;
-
-  TS_DEVICE i64 offset(const TsConvStrides& s, int r) const {
-    return image * s.batch + at[0] * s.spatial[0] + (at[1] + r * row_step) * s.spatial[1] + at[2] * s.spatial[2];
-  }
-  TS_DEVICE i64 entry_n(const TsCudaConvOperand&) const { return 0; }
-  TS_DEVICE i64 entry(const TsCudaConvOperand&) const { return 0; }
-  TS_DEVICE i64 in_entry(const TsCudaConvOperand& o, int r, int channel) const {
-    return offset(o.strides, r) + channel * o.strides.group;
-  }
-  TS_DEVICE i64 column_step(const TsCudaConvOperand& o) const { return o.strides.group; }
-};
 
 struct DepthwiseData {
   using Sums = float[cfg::kRows][cfg::kColumns][2];
@@ -53,7 +36,6 @@ struct DepthwiseData {
   int first_channel;  // of the block
   unsigned char* shared;
 
-  TS_DEVICE const TsConvStrides& out_strides() const { return kForward ? args.y_strides : args.x_strides; }
   TS_DEVICE unsigned char* stage_at(int stage) const { return shared + kStepBytes + stage * args.stage_bytes; }
   TS_DEVICE float* weights() const { return reinterpret_cast<float*>(stage_at(cfg::kStages)); }
   TS_DEVICE int channels() const { return imin(static_cast<int>(args.groups) - first_channel, 2 * shape.lanes); }
@@ -126,37 +108,7 @@ struct DepthwiseData {
   }
 
   TS_DEVICE void finish(const Step& s, const Sums& sums) const {
-    constexpr int kBytes = bytes_of(cfg::kTypeD);
-    const int channel = first_channel + 2 * shape.lane(), column = shape.strip() * cfg::kColumns;
-    if (channel >= args.groups) return;
-    const TsConvStrides& strides = out_strides();
-#pragma unroll
-    for (int t = 0; t < cfg::kRows; t += 2) {
-      const int rows = imin(s.results_h - t, 2);  // of the two that exist
-      if (rows <= 0) break;
-#pragma unroll
-      for (int q = 0; q < cfg::kColumns; ++q) {
-        if (column + q >= s.results_w) break;
-        const TwoResults place{0,
-                               channel,
-                               rows == 2 ? 9 : 1,
-                               static_cast<int>(args.groups),
-                               s.image,
-                               {s.at[0], s.at[1] + t * s.apart[1], s.at[2] + (column + q) * s.apart[2]},
-                               s.apart[1]};
-        constexpr bool kTwo = cfg::kRows > 1;
-        const int second = kTwo && t + 1 < cfg::kRows ? t + 1 : t;
-        float v[4] = {sums[t][q][0], sums[t][q][1], sums[second][q][0], sums[second][q][1]};
-        Operands<0, 8> operands;
-        operands.load(args, place);
-        operands.apply(args, place, v, {});
-#pragma unroll
-        for (int r = 0; r < (kTwo ? 2 : 1); ++r) {
-          char* const out = static_cast<char*>(args.out) + (place.offset(strides, r) + channel) * kBytes;
-          store_pair<cfg::kTypeD, true>(out, pack_pair<cfg::kTypeD>(v[2 * r], v[2 * r + 1]), r < rows ? 2 : 0);
-        }
-      }
-    }
+    finish_results(args, s, first_channel + 2 * shape.lane(), 0, shape.strip() * cfg::kColumns, sums);
   }
 
   TS_DEVICE void run(int part) const {

@@ -31,6 +31,8 @@ namespace ts::conv {
 constexpr int kSixteens = kResults / 16 / kTeams;   // of results, of a warp
 constexpr int kSets = cfg::kChannels == 4 ? 2 : 1;  // of sums of an octet
 
+static_assert(kResults % (16 * kTeams) == 0, "results are taken in sixteens");
+
 struct GroupedData {
   using Sums = float[kSixteens][2][kSets][4];  // by octet
 

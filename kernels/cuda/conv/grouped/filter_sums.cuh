@@ -7,12 +7,21 @@
 namespace ts::conv {
 
 constexpr int kTapsOfPart = cfg::kTapRows * cfg::kTaps;
-constexpr bool kBothOctets = cfg::kChannels == 16;
+constexpr bool kBothOctets = cfg::kChannels >= 16;
 constexpr int kProducts = kBothOctets ? kTapsOfPart : ceil_div(kTapsOfPart, 2);  // of an octet of y
 constexpr int kTeamThreads = 32 * kPairsOfOctets;
-constexpr int kPartFloats = 2 * kProducts * 4 * kTeamThreads;
-static_assert(cfg::kTapRows == 3 && cfg::kTaps == 3);
-constexpr int kTailBytes = kTeams > 1 ? kPartFloats * 4 : kJoinBytes;
+// Teams have a sixteen of x's channels in a group each, or share its pixels.
+constexpr int kPixelTeams = kTeams / kDepth;
+constexpr int kSixteenFloats = 2 * kProducts * 4 * kTeamThreads, kPartFloats = kDepth * kSixteenFloats;
+static_assert(cfg::kTapRows == 3 && cfg::kTaps == 3 && kTeams % kDepth == 0);
+constexpr int kTailBytes = kPixelTeams > 1 || cfg::kCluster > 1 ? kPartFloats * 4 : kJoinBytes;
+
+TS_DEVICE int sixteen_of_team() {
+  return team() / kPixelTeams;
+}
+TS_DEVICE int pixel_team() {
+  return team() % kPixelTeams;
+}
 
 // The tap of a product's rows, of smaller groups of its first or last eight: two of a row of taps, the last ones of two
 // rows, or the very last alone, whose other eight rows are of no tap.
@@ -41,13 +50,18 @@ struct FilterSums {
   }
   TS_DEVICE int all_channels() const { return static_cast<int>(args.groups) * cfg::kChannels; }
 
-  // Team by team, from the last to the first, which has the whole then.
+  // Where a thread's sums are in a part: [sixteen of x][octet of y][product][thread of a team][4].
+  static TS_DEVICE int place() {
+    return sixteen_of_team() * kSixteenFloats + static_cast<int>(threadIdx.x) % kTeamThreads * 4;
+  }
+
+  // Teams that share pixels, from the last to the first, which has the whole then.
   static TS_DEVICE void join_teams(Sums& sums, unsigned char* shared) {
-    float* const places = reinterpret_cast<float*>(shared) + threadIdx.x % kTeamThreads * 4;
+    float* const places = reinterpret_cast<float*>(shared) + place();
 #pragma unroll
-    for (int t = kTeams - 1; t > 0; --t) {
+    for (int t = kPixelTeams - 1; t > 0; --t) {
       __syncthreads();
-      if (team() == t) {
+      if (pixel_team() == t) {
 #pragma unroll
         for (int i = 0; i < 2 * kProducts; ++i)
           *reinterpret_cast<float4*>(places + i * 4 * kTeamThreads) =
@@ -55,7 +69,7 @@ struct FilterSums {
                           sums[i / kProducts][i % kProducts][2], sums[i / kProducts][i % kProducts][3]);
       }
       __syncthreads();
-      if (team() == t - 1) {
+      if (pixel_team() == t - 1) {
 #pragma unroll
         for (int i = 0; i < 2 * kProducts; ++i) {
           float(&own)[4] = sums[i / kProducts][i % kProducts];
@@ -69,10 +83,13 @@ struct FilterSums {
   // Groups of 4: whether a thread's four sums are of one group's channels.
   static TS_DEVICE bool own_group(int l) { return cfg::kChannels != 4 || l / 16 == l % 4 / 2; }
 
-  // [octet of y][product][thread of a team][4].
+  // Of the first of the teams that share pixels.
   TS_DEVICE void leave(int run, const Sums& sums) const {
-    float* const to = args.partials + (static_cast<i64>(unit) * args.splits + run) * kPartFloats + threadIdx.x * 4;
-    if (!own_group(lane())) return;
+    leave(args.partials + (static_cast<i64>(unit) * args.splits + run) * kPartFloats, sums);
+  }
+  static TS_DEVICE void leave(float* part, const Sums& sums) {
+    float* const to = part + place();
+    if (pixel_team() > 0 || !own_group(lane())) return;
 #pragma unroll
     for (int i = 0; i < 2 * kProducts; ++i) {
       const float(&own)[4] = sums[i / kProducts][i % kProducts];
@@ -83,14 +100,15 @@ struct FilterSums {
   // Four sums as the tensor cores have them: columns 2q and 2q + 1 of rows g and g + 8.
   TS_DEVICE void store(int quad, const float (&total)[4]) const {
     const int thread = quad % kTeamThreads, l = thread % 32, product = quad / kTeamThreads % kProducts;
-    const int pair = thread / 32, octet = quad / kTeamThreads / kProducts;
+    const int pair = thread / 32, octet = quad / kTeamThreads / kProducts % 2;
+    const int sixteen = quad / kTeamThreads / kProducts / 2;
     const TsConvStrides& s = args.w_strides;
     constexpr int kBytes = bytes_of(cfg::kTypeD);
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       const int out = 16 * pair + 8 * octet + 2 * (l % 4) + e % 2, row = l / 4 + 8 * (e / 2);
       const int tap = tap_of(product, e / 2);
-      const int c = (kBothOctets ? row : 8 * octet + l / 4) % cfg::kChannels;
+      const int c = (kBothOctets ? 16 * sixteen + row : 8 * octet + l / 4) % cfg::kChannels;
       const int h = part.h + tap / cfg::kTaps, w = part.w + tap % cfg::kTaps;
       if (tap >= kTapsOfPart || h >= args.filter[1] || w >= args.filter[2] || first_channel + out >= all_channels())
         continue;

@@ -26,6 +26,8 @@
 
 namespace ts::conv {
 
+static_assert(kResults % (16 * kTeams) == 0, "results are taken in sixteens");
+
 struct GroupedWeight {
   using Sums = FilterSums::Sums;
 
@@ -96,7 +98,7 @@ struct GroupedWeight {
           if (s.rows > 0) multiply(s, stage, sums);
         });
     FilterSums::join_teams(sums, shared + kStepBytes);
-    if (team() == 0) filter.leave(number, sums);
+    filter.leave(number, sums);
   }
 };
 

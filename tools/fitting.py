@@ -1,0 +1,123 @@
+"""What tools share that fit figures of a chip's GEMM to timings: the timings, the program's ranking with a changed spec, the regret, and the report."""
+import argparse
+import csv
+import json
+import math
+import os
+import re
+import shlex
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Callable, NamedTuple
+
+
+class Fit(NamedTuple):
+    changed: Callable  # (the spec's text, {figure: move}) to the text with the figures moved
+    choices: list  # (figure, the moves that are tried), in turn; a figure is a tuple of words
+    least_gain: float  # of the loss, for a move to be made
+    of_worst: float = 0  # the loss is the mean logarithm of the regret and this share of the largest
+    holds: Callable = lambda line: True  # whether a problem's line is of those that are fitted to
+
+
+def measured(files):
+    """{problem's line: {kernel: seconds}}"""
+    problems = {}
+    for file in files:
+        if file.endswith(".json"):
+            for row in json.loads(Path(file).read_text()):
+                _, kind, sizes = row["problem"].split()
+                m, n, k = sizes.split("x")
+                into = problems.setdefault(f"gemm -m {m} -n {n} -k {k} --dtype {kind}", {})
+                into.update({name: t / 1e3 for name, t in row["milliseconds"].items() if name.startswith("gemm_")})
+            continue
+        with open(file, newline="", encoding="utf-8") as stream:
+            for row in csv.DictReader(line for line in stream if not line.startswith("#")):
+                if row["status"] in ("verified", "unverified") and row["turns_s"]:
+                    line = re.sub(" --seed .*", "", row["problem"])
+                    problems.setdefault(line, {})[row["name"]] = statistics.median(map(float, row["turns_s"].split()))
+    return {line: kernels for line, kernels in problems.items() if len(kernels) > 1}
+
+
+def ranked(program, spec, arch, line):
+    """The kernels of a problem in dispatch's order."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "cuda").mkdir()
+        (Path(folder) / "cuda" / f"{arch}.json").write_text(spec)
+        command = [program, "list", "--arch", arch, "--op", "gemm", "--candidates", "--json", *shlex.split(line)[1:]]
+        found = subprocess.run(command, env=dict(os.environ, TILESMITH_SPEC_DIR=folder), check=True, capture_output=True, text=True).stdout
+    return [one["name"] for one in json.loads(found)["candidates"]]
+
+
+def regret(kernels, listed):
+    """Of the kernel that goes first: what is listed is in dispatch's order."""
+    common = [name for name in listed if name in kernels]
+    return kernels[common[0]] / min(kernels[name] for name in common)
+
+
+class Judge:
+    def __init__(self, fit, options, text, problems):
+        self._fit, self._options, self._text, self._problems, self._known = fit, options, text, problems, {}
+
+    def regrets(self, moves):
+        """Of each problem."""
+        key = tuple(sorted(moves.items()))
+        if key not in self._known:
+            spec = self._fit.changed(self._text, moves)
+            if self._options.bandwidth:
+                spec = re.sub(r'"bytes_per_second": [0-9.e+]+', f'"bytes_per_second": {self._options.bandwidth}', spec, count=1)
+            arch = Path(self._options.spec).stem
+            self._known[key] = {line: regret(kernels, ranked(self._options.program, spec, arch, line)) for line, kernels in self._problems.items()}
+        return self._known[key]
+
+    def moves(self, lines):
+        """One figure after another, twice over, takes the move with which the loss is least."""
+
+        def loss(moves):
+            found = [math.log(self.regrets(moves)[line]) for line in lines]
+            return statistics.mean(found) + max(found) * self._fit.of_worst
+
+        moves = {}
+        for _ in range(2):
+            for figure, steps in self._fit.choices:
+                best = loss(moves)
+                for step in steps:
+                    if (now := loss(moves | {figure: step})) < best - self._fit.least_gain:
+                        best, moves = now, moves | {figure: step}
+        return moves
+
+
+def main(about, fit):
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("timings", nargs="+", help="of an oracle (CSV) or of bench/tiles.py (JSON)")
+    parser.add_argument("--program", default="build/bin/tilesmith")
+    parser.add_argument("--spec", required=True)
+    parser.add_argument("--bandwidth", help="bytes a second")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    files = " ".join(options.timings)
+    try:
+        problems = {line: kernels for line, kernels in measured(options.timings).items() if fit.holds(line)}
+        text = Path(options.spec).read_text(encoding="utf-8")
+    except OSError as error:
+        parser.error(f"{error.filename}: {error.strerror}")
+    except (KeyError, ValueError) as error:
+        parser.error(f"{files}: {error!r}: want a CSV of bench --oracle, or a .json of bench/tiles.py")
+    if not problems:
+        parser.error(f"{files}: no problem of those that are fitted to has two kernels that were timed")
+    judge, lines = Judge(fit, options, text, problems), list(problems)
+    moves, unseen = judge.moves(lines), {}
+    for fold in range(5):
+        held = lines[fold::5]
+        seen = [line for line in lines if line not in held]
+        found = judge.regrets(judge.moves(seen) if seen else {})
+        unseen |= {line: found[line] for line in held}
+    for figure, move in moves.items():
+        print(f"{': '.join(figure)} {move}")
+    for what, found in (("before", judge.regrets({})), ("fitted", judge.regrets(moves)), ("unseen", unseen)):
+        mean = math.exp(statistics.mean(map(math.log, found.values())))
+        worst = max(found, key=found.get)
+        print(f"{what}: {len(found)} problems, mean {mean:.4f}, worst {found[worst]:.3f} ({worst})")
+    if options.write:
+        Path(options.spec).write_text(fit.changed(text, moves), encoding="utf-8")

@@ -166,9 +166,8 @@ double seconds_by_share(const KernelConfig& config, const CudaGemmResources& fac
 
 /// Of tiles in turns one hides the end of another, but where each SM has one: 128 x 176 and 128 x 192 then took 0.7 to
 /// 2 us longer than their steps and end (394 x 5760 x 2880, H200). The end of 128 x 128 and less is of such a tile.
-double lone_turn_seconds(const Algorithm& a, double rounds) {
-  constexpr double kAlone = 1.4e-6;
-  return a.ping_pong && rounds == 1 && a.tile[0] * a.tile[1] > 128 * 128 ? kAlone : 0;
+double lone_turn_seconds(const Algorithm& a, const CudaSpec& spec, double rounds) {
+  return a.ping_pong && rounds == 1 && a.tile[0] * a.tile[1] > 128 * 128 ? 1e-6 * spec.gemm.lone_turn_us : 0;
 }
 
 constexpr double kHiddenNearlyWhole = 8;
@@ -239,7 +238,7 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, co
   const double seconds = config.algorithm.stream_k
                              ? real(work.items) / real(std::max<std::int64_t>(work.blocks, 1)) * item +
                                    (cuda_gemm_shares(config, work) ? join_seconds(config, spec, facts, 3) : 0)
-                             : rounds * item + lone_turn_seconds(config.algorithm, rounds);
+                             : rounds * item + lone_turn_seconds(config.algorithm, spec, rounds);
   const double memory = memory_seconds(bytes_of(config, facts, shape), spec);
   // A stream's warps wait for each other, which hides less of the shorter time.
   if (const CudaGemmStream* stream = stream_of(config.algorithm, spec)) {

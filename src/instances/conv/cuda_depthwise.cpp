@@ -45,13 +45,21 @@ int rows_of_strip(const Algorithm& a) {
   return tile.rows % (strips / along) == 0 ? tile.rows / (strips / along) : 0;
 }
 
+/// What follows from the warps of a block and the blocks of an SM alone.
+CudaConvResources warps_resources(const Algorithm& a) {
+  CudaConvResources r;
+  r.threads = 32 * a.wave[0];
+  r.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
+  r.aligned = r.pairs = true;
+  if (r.threads > 0)
+    r.launch_registers = std::min(255, kRegistersOfDepthwiseSm / (r.threads * r.blocks_per_sm) / 8 * 8);
+  return r;
+}
+
 CudaConvResources strip_resources(const KernelConfig& config) {
   const auto& s = std::get<ConvSignature>(config.signature);
   const CudaDepthwiseTile tile = cuda_depthwise_tile(config.algorithm);
-  CudaConvResources r;
-  r.threads = 32 * config.algorithm.wave[0];
-  r.blocks_per_sm = std::max<int>(config.algorithm.block_per_cu, 1);
-  r.aligned = r.pairs = true;
+  CudaConvResources r = warps_resources(config.algorithm);
   const long pixels = ((tile.rows - 1L) * tile.pace + tile.tap_rows) * ((tile.columns - 1L) * tile.pace + tile.taps);
   const auto bytes = [&](long count) {
     return (count * 2 * tile.channels + kStripAlignment - 1) / kStripAlignment * kStripAlignment;
@@ -69,8 +77,6 @@ CudaConvResources strip_resources(const KernelConfig& config) {
   const int rows = rows_of_strip(config.algorithm), met = (tile.tap_rows + tile.pace - 1) / tile.pace;
   const int sums = (plain ? std::min(rows, met) : rows) * kColumnsOfStrip;
   r.accumulators = 2 * (sums + tile.tap_rows * tile.taps + (kColumnsOfStrip - 1) * tile.pace + tile.taps);
-  if (r.threads > 0)
-    r.launch_registers = std::min(255, kRegistersOfDepthwiseSm / (r.threads * r.blocks_per_sm) / 8 * 8);
   return r;
 }
 
@@ -78,16 +84,11 @@ CudaConvResources depthwise_resources(const KernelConfig& config) {
   if (is_mapped(config.algorithm)) return strip_resources(config);
   const auto& s = std::get<ConvSignature>(config.signature);
   const CudaDepthwiseTile tile = cuda_depthwise_tile(config.algorithm);
-  CudaConvResources r;
-  r.threads = 32 * config.algorithm.wave[0];
-  r.blocks_per_sm = std::max<int>(config.algorithm.block_per_cu, 1);
-  r.aligned = r.pairs = true;
+  CudaConvResources r = warps_resources(config.algorithm);
   r.shared_bytes = TS_MMA_SM80_SHARED_BYTES;  // the most; a launch asks for what its problem needs
   const int window = tile.pace > tile.taps ? tile.columns * tile.taps : (tile.columns - 1) * tile.pace + tile.taps;
   const int sums = is_weight(s) ? tile.tap_rows * tile.taps + tile.columns : tile.rows * tile.columns;
   r.accumulators = 2 * (sums + window);
-  if (r.threads > 0)
-    r.launch_registers = std::min(255, kRegistersOfDepthwiseSm / (r.threads * r.blocks_per_sm) / 8 * 8);
   return r;
 }
 

@@ -101,8 +101,7 @@ constexpr CudaConvRule kWindowRules[] = {
      }},
     {"turned_tiles_leave_as_boxes",
      "tiles that are computed transposed are forward's and backward data's, of 16 bits to 16 bits, written 16 bytes at "
-     "a "
-     "time",
+     "a time",
      [](const CudaConvSubject& s) {
        const ConvSignature& g = s.signature();
        return !s.algorithm().transpose_c ||

@@ -185,7 +185,8 @@ long shared_bytes_limit(const Subject& s, const CudaGemmResources& facts) {
 
 /// What the epilogue of a slab loads, and of the next one ahead.
 int epilogue_registers(const GemmSignature& g, const CudaGemmResources& facts) {
-  const int columns = facts.slab_row_bytes / facts.result_bytes * (g.epilogue_ops.gated() ? 2 : 1);
+  const int bytes = std::max(facts.result_bytes, 1);  // results of 4 bits are refused elsewhere
+  const int columns = facts.slab_row_bytes / bytes * (g.epilogue_ops.gated() ? 2 : 1);
   int words = 0;
   for (const EpilogueOp op : g.epilogue_ops) {
     const bool bias = op == EpilogueOp::bias || op == EpilogueOp::bias_m;

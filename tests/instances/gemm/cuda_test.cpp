@@ -372,6 +372,16 @@ TEST(CudaGemm, ThePartsOfTheRulesLookAtNoMoreThanTheySay) {
   EXPECT_GT(refused, 100);
 }
 
+TEST(CudaGemm, ResultsOf4BitsAreRefusedWithoutADivisionByZero) {
+  KernelConfig config = hopper_config();
+  config.algorithm.transpose_c = true;
+  std::get<GemmSignature>(config.signature).c = DataType::int4;
+  const auto explained = explain(native_name(config), "");
+  ASSERT_TRUE(explained.has_value()) << explained.error().text();
+  const std::string text = explanation_text(explained->front());
+  EXPECT_NE(text.find("REFUSE types_are_carried"), std::string::npos) << text;
+}
+
 TEST(CudaGemm, ExplanationsNameTheRuleAndTheNearest) {
   KernelConfig config = hopper_config();
   config.algorithm.stages = 9;

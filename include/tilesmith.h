@@ -252,7 +252,8 @@ enum tilesmith_attention_trait {
   TILESMITH_LATENT = 64,            /* values are the first head_dim_v elements of the keys: v is not read */
   TILESMITH_BATCH_INVARIANT = 128,  /* a sequence's bits follow from itself, whatever stands beside it; not backward */
   TILESMITH_VECTORIZED_PAGES = 256, /* pages hold vectors of 16 bytes: see page_size */
-  TILESMITH_APPEND = 512            /* the call writes new keys into its cache first: see k_new; not backward */
+  TILESMITH_APPEND = 512,           /* the call writes new keys into its cache first: see k_new; not backward */
+  TILESMITH_LENGTHS_AFTER = 1024    /* of tilesmith_kv_append alone: see seqlens_k there */
 };
 
 enum tilesmith_layout {
@@ -381,8 +382,7 @@ typedef struct tilesmith_attention {
   tilesmith_strides q_out_strides;
   const int64_t* slots;          /* (rows of q), or NULL */
   const int64_t* positions;      /* (rows of q), or NULL */
-  const int32_t* seqlens_before; /* (batch): seqlens_k without the call's keys, or NULL; a CUDA device needs it
-                                    unless slots, and with rotary_dim positions, are there */
+  const int32_t* seqlens_before; /* (batch): seqlens_k without the call's keys, or NULL: they follow from seqlens_k */
   const float* rotary_cos;       /* (rotary_positions, rotary_dim / 2) */
   const float* rotary_sin;
   int64_t rotary_dim; /* elements of a head that turn, even; 0: none */
@@ -581,7 +581,10 @@ typedef struct tilesmith_kv_append {
   void* k_cache;
   void* v_cache;
   const int32_t* cu_seqlens; /* group mode: (batch + 1) */
-  const int32_t* seqlens_k;  /* (batch): keys of each sequence before the call; may be NULL with slots and positions */
+  /* (batch): keys of each sequence before the call; may be NULL with slots and positions. With TILESMITH_LENGTHS_AFTER
+   * they count the call's tokens too, as tilesmith_attention's do, and a sequence of no keys is padding: its tokens go
+   * nowhere. */
+  const int32_t* seqlens_k;
   const int32_t* page_numbers; /* as in tilesmith_attention */
   const int32_t* page_offsets;
   const int64_t* slots;     /* (rows of q): page * page_size + row for each new token, negative: nowhere; or NULL */
@@ -594,7 +597,8 @@ typedef struct tilesmith_kv_append {
   int64_t total; /* group mode: rows of q, k and v; the CPU reads it off cu_seqlens where it is 0 */
   void* stream;  /* as in tilesmith_attention */
 
-  uint32_t traits; /* of tilesmith_trait: TILESMITH_PAGE_SCALE, TILESMITH_VECTORIZED_PAGES (row strides are not read) */
+  uint32_t traits; /* of tilesmith_attention_trait: TILESMITH_PAGE_SCALE, TILESMITH_VECTORIZED_PAGES (row strides are
+                      not read), TILESMITH_LENGTHS_AFTER */
   uint32_t reserved;
   /* Scales that the call chooses in place of k_scale and v_scale, and writes: of row r of page p and head h at
    * p * batch + h * head + r * row. The largest magnitude of the row over the type's largest (448, 127), neither

@@ -188,8 +188,8 @@ struct AttentionAppend {
   AttentionStrides q_out_strides;
   const std::int64_t* slots = nullptr;
   const std::int64_t* positions = nullptr;
-  /// Keys of each sequence without the call's. On the CPU they follow from the lengths, and must agree; on a CUDA
-  /// device they are needed unless slots, and with a rotary table positions, are there.
+  /// Keys of each sequence without the call's; null: they follow from the lengths. On the CPU both must agree, on a
+  /// CUDA device these are read.
   const std::int32_t* lengths_before = nullptr;
   /// The call chooses the scale of each new row, as AppendKv's row scales, and writes it to its place in k_scale,
   /// v_scale: page scales with a number for each row.

@@ -69,7 +69,7 @@ struct AppendKv {
   const std::int32_t* cu_seqlens = nullptr;  ///< group mode: batch + 1 offsets
   AttentionPages pages;                      ///< lengths: may be null with slots and positions
   /// pages.lengths count the call's tokens too, so that token t of n goes to row lengths[b] - n + t. A sequence of
-  /// length 0 is padding then: its tokens go nowhere. On the CPU alone.
+  /// length 0 is padding then: its tokens go nowhere.
   bool lengths_after = false;
   const std::int64_t* slots = nullptr;
   const std::int64_t* positions = nullptr;

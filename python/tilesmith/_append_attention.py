@@ -6,7 +6,7 @@ import ctypes
 import threading
 from typing import Any, Callable, Optional
 
-from tilesmith._append_attention_call import AppendAttentionCall, NewTensors, prepare_append_attention, without_new
+from tilesmith._append_attention_call import AppendAttentionCall, NewTensors, prepare_append_attention
 from tilesmith._attention_call import Arguments, Tensors, check_seed
 from tilesmith._errors import InvalidArgument
 from tilesmith._given_tensors import library_for
@@ -62,11 +62,10 @@ def append_attention(given: tuple[Any, ...], new: tuple[Any, ...], rotary_style:
     # On the CPU nobody reads them after the call: fresh memory would cost more than turning.
     turned = library.new(x.q, call.q_shape, call.out_type) if call.q_shape and call.stream_device >= 0 else None
     at_turned = library.address(turned) if turned is not None else _room.of(call.turned_bytes)
-    before = without_new(x.seqlens_k, x.cu_seqlens_q, x.q.shape[1 if x.layout == "bshd" else 2]) if call.needs_before else None
     if call.scaled:
         call.scales(q_scale, k_scale or k_row_scale, v_scale or v_row_scale)
     call.pages(block_table, seqlens_k, page_indices, page_indptr, cu_seqlens_q)
-    call.new_tokens(k_new, v_new, at_turned, slots, positions, library.address(before), cos, sin)
+    call.new_tokens(k_new, v_new, at_turned, slots, positions, cos, sin)
     call.run(q, k, v, out or library.address(result), library.address(lse), bias, alibi, sink, cu_seqlens_q, cu_seqlens_k,
              library.stream(call.stream_device))  # fmt: skip
     return (result, lse) if x.return_lse else result

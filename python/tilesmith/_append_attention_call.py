@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Optional
 from tilesmith._append_call import check_integers, check_row_scale, set_rotary
 from tilesmith._attention_call import Call, Options, Tensors, dims_of, fill, strides_of
 from tilesmith._errors import InvalidArgument, WrongType
-from tilesmith._library import CUDA, Attention
+from tilesmith._library import Attention
 from tilesmith._options import options_now
 from tilesmith._views import BYTES, View, check_devices, dense_strides
 
@@ -34,20 +34,18 @@ class NewTensors(NamedTuple):
 class AppendAttentionCall(Call):
     """Belongs to the thread that made it: the structure is filled anew for each run."""
 
-    __slots__ = ("q_shape", "turned_bytes", "needs_before")
+    __slots__ = ("q_shape", "turned_bytes")
 
     def __init__(self, call: Attention, tensors: Tensors, out_shape: tuple[int, ...], out_type: str, lse_shape: tuple[int, ...]) -> None:
         super().__init__(call, tensors, out_shape, out_type, lse_shape)
         self.q_shape = tensors.q.shape if call.rotary_dim else ()  #: of the queries that are turned; () where none are
         self.turned_bytes = math.prod(self.q_shape) * BYTES[tensors.q.data_type] if self.q_shape else 0
-        #: whether the device's kernel must be told where sequences end without the new keys
-        self.needs_before = False
 
-    def new_tokens(self, k_new: int, v_new: int, turned: int, slots: int, positions: int, before: int, cos: int, sin: int) -> None:
+    def new_tokens(self, k_new: int, v_new: int, turned: int, slots: int, positions: int, cos: int, sin: int) -> None:
         """Addresses of what is new, and of where turned queries go."""
         call = self._call
         _NEW.pack_into(call, Attention.k_new.offset, k_new, v_new, turned)
-        _TABLES.pack_into(call, Attention.slots.offset, slots, positions, before, cos, sin)
+        _TABLES.pack_into(call, Attention.slots.offset, slots, positions, 0, cos, sin)
 
 
 def prepare_append_attention(tensors: Tensors, new: NewTensors, options: Options, rotary_style: str, threads: int) -> AppendAttentionCall:
@@ -95,12 +93,4 @@ def prepare_append_attention(tensors: Tensors, new: NewTensors, options: Options
             call.chosen_scales |= chosen
     if (now := options_now(tensors.q.kind, threads)) is not None:
         call.options = ctypes.pointer(now)
-    made = AppendAttentionCall(call, scaled, out_shape, out_type, lse_shape)
-    follows = new.slots is None or (call.rotary_dim > 0 and new.positions is None)
-    made.needs_before = call.device.kind == CUDA and follows
-    return made
-
-
-def without_new(seqlens_k: Any, cu_seqlens_q: Any, tokens: int) -> Any:
-    """The keys of each sequence before the call."""
-    return seqlens_k - tokens if cu_seqlens_q is None else seqlens_k - (cu_seqlens_q[1:] - cu_seqlens_q[:-1])
+    return AppendAttentionCall(call, scaled, out_shape, out_type, lse_shape)

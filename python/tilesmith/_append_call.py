@@ -16,7 +16,7 @@ from tilesmith._views import View, check_cache, check_devices, dense_strides, on
 _CACHES = {"fp8": 1, "int8": 2}  #: others are as k
 _STYLES = {"half": 0, "interleaved": 1}
 _CACHES_AS = {"nhd": "bshd", "hnd": "bhsd", "vectorized": "bhsd"}  #: the layout that has heads and rows in the same places
-_PAGE_SCALE, _VECTORIZED_PAGES = 32, 256
+_PAGE_SCALE, _VECTORIZED_PAGES, _LENGTHS_AFTER = 32, 256, 1024
 # In the order of the structure: all pointers but the scales' and the stream.
 _POINTERS = struct.Struct("@14P")
 _POINTERS_AT = KvAppend.q.offset
@@ -104,14 +104,15 @@ class AppendCall:
         if call.seqlen == 0 or call.batch == 0:
             return
         lengths = (ctypes.c_int32 * call.batch).from_address(seqlens_k)[:]
+        after = call.traits & _LENGTHS_AFTER
         offsets = (ctypes.c_int32 * (call.batch + 1)).from_address(cu_seqlens)[:] if cu_seqlens else None
         for b, length in enumerate(lengths):
             new = call.seqlen if offsets is None else offsets[b + 1] - offsets[b]
-            if new > 0:
-                yield b, length + new
+            if new > 0 and (length or not after):
+                yield b, length if after else length + new
 
 
-def prepare_append(tensors: AppendTensors, layout: str, kv_layout: str, rotary_style: str) -> AppendCall:
+def prepare_append(tensors: AppendTensors, layout: str, kv_layout: str, rotary_style: str, lengths_after: bool) -> AppendCall:
     """Checks everything that can be checked without the data, and fills in the structure."""
     for name in ("k", "v", "k_cache", "v_cache"):
         if getattr(tensors, name) is None:
@@ -137,7 +138,7 @@ def prepare_append(tensors: AppendTensors, layout: str, kv_layout: str, rotary_s
     call = sized(KvAppend)
     call.device.kind, call.device.index = key.kind, key.index
     call.data_type, call.mode = CODES[key.data_type], int(group)
-    call.traits = _VECTORIZED_PAGES if kv_layout == "vectorized" else 0
+    call.traits = (_VECTORIZED_PAGES if kv_layout == "vectorized" else 0) | (_LENGTHS_AFTER if lengths_after else 0)
     call.heads_kv, call.head_dim_qk, call.head_dim_v = key.shape[dims.head], key.shape[-1], value.shape[-1]
     call.num_pages, call.page_size = k_cache.shape[0], k_cache.shape[cache_dims.row]
     tokens = key.shape[dims.row]

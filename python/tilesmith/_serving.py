@@ -99,6 +99,7 @@ def append_kv(
     v_scale: Optional[Array] = None,
     k_row_scale: Optional[Array] = None,
     v_row_scale: Optional[Array] = None,
+    lengths_after: bool = False,
 ) -> Optional[Array]:
     """Writes new keys and values into a cache, turned by their positions (RoPE), and turns the queries.
 
@@ -128,6 +129,9 @@ def append_kv(
         type's largest (448, 127), which goes to the row's place in them (1 of a row of zeros); attention takes them as its
         k_scale and v_scale. In place of k_scale, v_scale.
 
+    lengths_after: seqlens_k counts the new tokens too, as attention's does: token t of n becomes key seqlens_k[b] - n + t. A
+        sequence of no keys is padding: its tokens go nowhere. So a step needs one tensor of lengths for both calls.
+
     Returns the turned queries, None without q. Arithmetic is float32, rounded once. Tokens, pages and positions out of range
     are refused before anything is written on the CPU. On a GPU the call is queued on the current stream and reads nothing back:
     a token that has no row in the rotary table or no place in the cache is written nowhere there. A block_table ends at its
@@ -137,7 +141,7 @@ def append_kv(
     """
     try:
         return _appended(k, v, k_cache, v_cache, layout, kv_layout, seqlens_k, block_table, page_indices, page_indptr, slots, cu_seqlens, q,
-                         rotary_cos, rotary_sin, rotary_style, positions, out_q, k_scale, v_scale, k_row_scale, v_row_scale)  # fmt: skip
+                         rotary_cos, rotary_sin, rotary_style, positions, out_q, k_scale, v_scale, k_row_scale, v_row_scale, lengths_after)  # fmt: skip
     except Error:
         raise
     except Exception as error:
@@ -146,20 +150,20 @@ def append_kv(
 
 def _appended(k: Any, v: Any, k_cache: Any, v_cache: Any, layout: Any, kv_layout: Any, seqlens_k: Any, block_table: Any, page_indices: Any,
               page_indptr: Any, slots: Any, cu_seqlens: Any, q: Any, rotary_cos: Any, rotary_sin: Any, rotary_style: Any, positions: Any,
-              out_q: Any, k_scale: Any, v_scale: Any, k_row_scale: Any, v_row_scale: Any) -> Optional[Any]:  # fmt: skip
+              out_q: Any, k_scale: Any, v_scale: Any, k_row_scale: Any, v_row_scale: Any, lengths_after: Any) -> Optional[Any]:  # fmt: skip
     refuse_listing("append_kv")
     if _traced.now():
         return _traced.serve("append_kv_op")(
             k, v, k_cache, v_cache, layout, kv_layout, seqlens_k, block_table, page_indices, page_indptr, slots, cu_seqlens, q,
-            rotary_cos, rotary_sin, rotary_style, positions, k_scale, v_scale, k_row_scale, v_row_scale, out_q=out_q)  # fmt: skip
+            rotary_cos, rotary_sin, rotary_style, positions, k_scale, v_scale, k_row_scale, v_row_scale, lengths_after, out_q=out_q)  # fmt: skip
     library = library_for("k", k)
     given = (k, v, k_cache, v_cache, seqlens_k, block_table, page_indices, page_indptr, slots, cu_seqlens, q, rotary_cos, rotary_sin,
              positions, out_q, k_scale, v_scale, k_row_scale, v_row_scale)  # fmt: skip
     described, places = library.described(given, lambda: AppendTensors._fields)
-    call = _appends.by_key.get(key := (layout, kv_layout, rotary_style, described))
+    call = _appends.by_key.get(key := (layout, kv_layout, rotary_style, lengths_after, described))
     if call is None:
         views = AppendTensors(*(library.view(name, each) for name, each in zip(AppendTensors._fields, given)))
-        call = _appends.keep(key, prepare_append(views, layout, kv_layout, rotary_style))
+        call = _appends.keep(key, prepare_append(views, layout, kv_layout, rotary_style, bool(lengths_after)))
     turned = out_q if q is None or out_q is not None else library.new(q, call.q_shape, call.data_type)
     call.run(places, library.address(turned), library.stream(call.index))
     return turned

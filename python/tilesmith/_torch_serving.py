@@ -58,7 +58,7 @@ _ARGUMENTS = (
     "Tensor k, Tensor v, Tensor(a!) k_cache, Tensor(b!) v_cache, str layout, str kv_layout, Tensor? seqlens_k, Tensor? block_table, "
     "Tensor? page_indices, Tensor? page_indptr, Tensor? slots, Tensor? cu_seqlens, Tensor? q, Tensor? rotary_cos, "
     "Tensor? rotary_sin, str rotary_style, Tensor? positions, Tensor? k_scale=None, Tensor? v_scale=None, "
-    "Tensor(d!)? k_row_scale=None, Tensor(e!)? v_row_scale=None"
+    "Tensor(d!)? k_row_scale=None, Tensor(e!)? v_row_scale=None, bool lengths_after=False"
 )
 _NAMES = tuple(argument.split()[-1].split("=")[0] for argument in _ARGUMENTS.split(", "))
 

@@ -24,6 +24,8 @@ TEST(RunServing, CallsWithoutAPlanAreVerified) {
         "--cache int8 --page-scale",
         "append_kv --batch 2 --heads-kv 2 --seqlen 9 --seqlen-k 9 --page-size 8 --head-dim-qk 64 --head-dim-v 33 "
         "--rotary-dim 20 --vectorized-pages",
+        "append_kv --batch 3 --heads-q 2 --heads-kv 2 --seqlen 3 --seqlen-k 20 --head-dim-qk 64 --page-size 7 "
+        "--rotary-dim 64 --lengths-after",
         "append_kv --heads-kv 2 --seqlen 9 --page-size 4 --head-dim-qk 260 --rotary-dim 260 --dtype fp32 "
         "--vectorized-pages",
         "merge_states", "merge_states --states 7 --batch 2 --heads 3 --seqlen 5 --head-dim 33 --dtype fp32",

@@ -263,6 +263,7 @@ def _appends():
 def test_append_kv():
     for number, (tensors, options) in enumerate(_appends()):
         on_gpu = [x.cuda() for x in tensors]
+        again = [x.clone() for x in on_gpu]
         gpu_options = {name: x.cuda() if isinstance(x, torch.Tensor) else x for name, x in options.items()}
         got = tilesmith.append_kv(*on_gpu, **gpu_options)
         wanted = tilesmith.append_kv(*tensors, **options)
@@ -273,6 +274,16 @@ def test_append_kv():
             torch.testing.assert_close(mine.cpu().float(), theirs.float(), rtol=one_step[theirs.dtype],
                                        atol={torch.int8: 1.01, torch.float32: 2e-6, torch.float8_e4m3fn: 2.1e-3}.get(theirs.dtype, 1e-3),
                                        msg=lambda text, at=number: f"case {at}: {text}")  # fmt: skip
+        if "seqlens_k" in options:  # the same bits by lengths that count the new tokens
+            offsets = options.get("cu_seqlens")
+            counts = 5 if offsets is None else offsets[1:] - offsets[:-1]
+            scales = {name: torch.zeros_like(gpu_options[name]) for name in ("k_row_scale", "v_row_scale") if name in options}
+            after = (options["seqlens_k"] + counts).cuda()
+            turned = tilesmith.append_kv(*again, **{**gpu_options, **scales, "seqlens_k": after, "out_q": None}, lengths_after=True)
+            pairs = list(zip(again[2:], on_gpu[2:])) + [(scales[name], gpu_options[name]) for name in scales]
+            if got is not None:  # packed rows behind the last sequence have no owner
+                pairs.append((turned, got) if offsets is None else (turned[:, : offsets[-1]], got[:, : offsets[-1]]))
+            assert all(torch.equal(left.contiguous().view(torch.uint8), right.contiguous().view(torch.uint8)) for left, right in pairs), number
 
 
 def test_append_kv_writes_nowhere_what_has_no_place():
@@ -283,6 +294,21 @@ def test_append_kv_writes_nowhere_what_has_no_place():
     tilesmith.append_kv(k, k, cache, cache.clone(), seqlens_k=lengths, block_table=table, kv_layout="hnd")
     wanted = torch.zeros_like(cache)
     wanted[0, :, 3], wanted[1, :, 0], wanted[3, :, 3] = k[0, :, 0], k[0, :, 1], k[2, :, 0]
+    assert torch.equal(cache, wanted)
+    # By lengths that count the new tokens: also tokens of which there are more than keys, and padding, whatever its slots are.
+    cache.zero_()
+    lengths = torch.tensor([5, 1, 0], device="cuda", dtype=torch.int32)
+    tilesmith.append_kv(k, k, cache, cache.clone(), seqlens_k=lengths, block_table=table.clamp(0, 3), kv_layout="hnd", lengths_after=True)
+    wanted.zero_()
+    wanted[0, :, 3], wanted[1, :, 0], wanted[3, :, 0] = k[0, :, 0], k[0, :, 1], k[1, :, 1]
+    assert torch.equal(cache, wanted)
+    cache.zero_()
+    lengths[1] = 2
+    slots, ones = torch.arange(6, device="cuda"), torch.ones(9, 2, device="cuda")
+    tilesmith.append_kv(k, k, cache, cache.clone(), seqlens_k=lengths, slots=slots, rotary_cos=ones, rotary_sin=ones * 0, kv_layout="hnd",
+                        lengths_after=True)  # fmt: skip
+    wanted.zero_()
+    wanted[0, 0] = k[:2, 0].flatten(0, 1)
     assert torch.equal(cache, wanted)
 
 
@@ -374,12 +400,12 @@ def test_a_step_of_decode_is_captured():
     """Append, then attend: one graph serves the lengths that its tensors have when it is replayed."""
     q, k = make(2, 4, 1, 64), make(2, 2, 1, 64)
     caches = [make(2, 64, 2, 64) for _ in range(2)]
-    lengths = torch.tensor([5, 40], device="cuda", dtype=torch.int32)
+    lengths = torch.tensor([6, 41], device="cuda", dtype=torch.int32)
     cos, sin = torch.rand(64, 32, device="cuda"), torch.rand(64, 32, device="cuda")
 
     def step():
-        turned = tilesmith.append_kv(k, k, *caches, seqlens_k=lengths, q=q, rotary_cos=cos, rotary_sin=sin)
-        return tilesmith.attention(turned, *caches, seqlens_k=lengths + 1, causal=True)
+        turned = tilesmith.append_kv(k, k, *caches, seqlens_k=lengths, lengths_after=True, q=q, rotary_cos=cos, rotary_sin=sin)
+        return tilesmith.attention(turned, *caches, seqlens_k=lengths, causal=True)
 
     step()
     graph = torch.cuda.CUDAGraph()

@@ -263,6 +263,43 @@ def test_append(cache, rng, style, rotary_dim):
         check(got, q, whole, mask="bottom_right")
 
 
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("places", ["table", "list", "dense"])
+def test_append_by_lengths_that_count_the_new_tokens(rng, places, ragged):
+    """The same bits as by lengths from before the call; a sequence of no keys is padding, whatever its places are."""
+    counts, before = ([2, 0, 3, 1], [5, 7, 0, 16]) if ragged else ([2, 2, 2, 2], [5, 7, 0, 14])
+    offsets = int32([0, *np.cumsum(counts)])
+    shape = (2, offsets[-1], 32) if ragged else (4, 2, 2, 32)
+    k, v, q = (rng.uniform(-1, 1, shape).astype(np.float32) for _ in range(3))
+    table = int32(rng.permutation(20).reshape(4, 5))
+    given = {"kv_layout": "hnd", "q": q, "rotary_cos": rng.uniform(-1, 1, (40, 8)).astype(np.float32), **({"cu_seqlens": offsets} if ragged else {})}
+    given["rotary_sin"] = given["rotary_cos"][::-1].copy()
+    if places == "list":
+        given |= {"page_indices": table.reshape(-1).copy(), "page_indptr": int32([0, 5, 10, 15, 20])}
+    elif places == "table":
+        given["block_table"] = table
+
+    def appended(lengths, **more):
+        caches = [np.zeros((20, 2, 4 if places != "dense" else 20, 32), np.float32) for _ in range(2)]
+        return tilesmith.append_kv(k, v, *caches, seqlens_k=int32(lengths), **{**given, **more}), *caches
+
+    after = np.add(before, counts)
+    for mine, wanted in zip(appended(after, lengths_after=True), appended(before)):
+        np.testing.assert_array_equal(mine, wanted)
+    if places == "table":  # padding
+        wanted = appended(before)[1:]
+        for cache in wanted:
+            cache[table[2]] = 0
+        table[2], after[2] = np.iinfo(np.int32).max, 0
+        for mine, all_but_one in zip(appended(after, lengths_after=True)[1:], wanted):
+            np.testing.assert_array_equal(mine, all_but_one)
+    most = np.argmax(counts)
+    for wrong, match in ((1, f"sequence {most} has 1 keys, {counts[most]} new ones included"), (-1, "pages.lengths"),
+                         (2**31 - 1, "21474836"), (2**31 - 1 if places == "list" else 21, "keys|row 20")):  # fmt: skip
+        with pytest.raises(ValueError, match=match):
+            appended(np.where(np.arange(4) == most, wrong, np.add(before, counts)), lengths_after=True)
+
+
 def narrow(x, dtype, scale):
     """x as elements of 8 bits, and what they stand for; `scale` broadcasts to x."""
     elements = np.int8 if dtype == "int8" else pytest.importorskip("ml_dtypes").float8_e4m3fn
@@ -556,6 +593,7 @@ def test_operators():
     narrow_pools = [torch.zeros(1, 2, 20, 16, dtype=torch.int8) for _ in range(2)]
     scaled = (q, q, *narrow_pools, *arguments[4:], None, None, torch.zeros(1, 2, 20), torch.zeros(1, 2, 20))
     torch.library.opcheck(operators.append_kv, scaled)
+    torch.library.opcheck(operators.append_kv, (*arguments[:6], new + 8, *arguments[7:], *(None,) * 4, True))
     with pytest.raises(tilesmith.Unsupported):
         torch.compile(lambda q: tilesmith.merge_states([q], [q[..., 0]]), backend="eager")(q.clone().requires_grad_())
 

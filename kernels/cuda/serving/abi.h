@@ -37,5 +37,6 @@ struct TsCudaAppendArgs {
   long long tokens;  // rows of q, k and v, of all sequences: in group mode a bound
   long long batch, seqlen, heads_q, heads_kv, head_dim_qk, head_dim_v, num_pages;
   int interleaved, page_scale, vectorized_pages;
+  int lengths_after;  // pages.lengths count the new tokens too
   int aligned;  // groups of four elements are, in all tensors, at multiples of their size
 };

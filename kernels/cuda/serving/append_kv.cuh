@@ -167,9 +167,9 @@ struct Token {
   i64 page = -1, page_row = 0;    // -1: it goes nowhere
 };
 
-// The loads wait for one another. False for a token behind the last sequence.
+// The loads wait for one another. False for a token behind the last sequence, and for padding.
 TS_DEVICE bool find_place(const TsCudaAppendArgs& args, i64 token, Token& out) {
-  i64 b = out.in_batch, t = out.in_row;
+  i64 b = out.in_batch, t = out.in_row, count = args.seqlen;
   if (args.cu_seqlens != nullptr) {
     if (token >= args.cu_seqlens[args.batch]) return false;
     i64 after = args.batch;  // sequences before `after` begin at or before the token, the last of them has it
@@ -178,9 +178,15 @@ TS_DEVICE bool find_place(const TsCudaAppendArgs& args, i64 token, Token& out) {
       (args.cu_seqlens[middle] <= token ? b : after) = middle;
     }
     t = token - args.cu_seqlens[b];
+    count = args.cu_seqlens[b + 1] - args.cu_seqlens[b];
   }
   out.sequence = b;
-  const i64 key = args.pages.lengths == nullptr ? t : args.pages.lengths[b] + t;
+  i64 key = t;
+  if (args.pages.lengths != nullptr) {
+    const i64 length = args.pages.lengths[b];
+    if (args.lengths_after && length == 0) return false;
+    key += args.lengths_after ? length - count : length;
+  }
   out.position = args.positions != nullptr ? args.positions[token] : key;
   if (out.position >= args.rotary_positions) out.position = -1;
   i64 page = b, page_row = key;

@@ -102,12 +102,13 @@ tilesmith_status tilesmith_append_kv(tilesmith_context* context, const tilesmith
     call.rotary = {c->rotary_dim,        static_cast<RotaryStyle>(c->rotary_style),
                    c->rotary_cos,        c->rotary_sin,
                    c->rotary_row_stride, c->rotary_positions};
-    constexpr std::uint32_t kKnown = TILESMITH_PAGE_SCALE | TILESMITH_VECTORIZED_PAGES;
+    constexpr std::uint32_t kKnown = TILESMITH_PAGE_SCALE | TILESMITH_VECTORIZED_PAGES | TILESMITH_LENGTHS_AFTER;
     if ((c->traits & ~kKnown) != 0)
       return fail(ErrorCode::invalid_argument, fmt::format("traits is {:#x}", c->traits),
-                  "TILESMITH_PAGE_SCALE, TILESMITH_VECTORIZED_PAGES, or 0");
+                  "TILESMITH_PAGE_SCALE, TILESMITH_VECTORIZED_PAGES, TILESMITH_LENGTHS_AFTER, or 0");
     call.page_scale = (c->traits & TILESMITH_PAGE_SCALE) != 0;
     call.vectorized_pages = (c->traits & TILESMITH_VECTORIZED_PAGES) != 0;
+    call.lengths_after = (c->traits & TILESMITH_LENGTHS_AFTER) != 0;
     call.k_scale = scale_in(c->k_scale);
     call.v_scale = scale_in(c->v_scale);
     call.k_row_scale = c->k_row_scale;

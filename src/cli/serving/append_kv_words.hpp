@@ -34,6 +34,7 @@ struct AppendKvWords {
                   "Pages hold vectors of 16 bytes, as Composable Kernel's");
     verb.add_flag("--page-scale", sizes.page_scale, "Of an 8-bit cache: a scale for each page and head, which is read");
     verb.add_flag("--row-scale", sizes.row_scale, "Of an 8-bit cache: a scale for each row and head, which is written");
+    verb.add_flag("--lengths-after", sizes.lengths_after, "The call is given lengths that count its tokens too");
     verb.add_option("--seed", sizes.seed, "Of the random data (default 0)");
   }
   /// Reads the words into `sizes`.

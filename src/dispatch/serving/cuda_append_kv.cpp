@@ -60,6 +60,7 @@ Status CudaAppendKv::run(const AppendKv& c, const RunOptions& options) {
   out.v_scale = {c.v_scale.data, c.v_scale.batch, c.v_scale.head, 0};
   if (c.page_scale) out.k_scale.block = c.k_scale.block, out.v_scale.block = c.v_scale.block;
   out.page_scale = c.page_scale ? 1 : 0;
+  out.lengths_after = c.lengths_after ? 1 : 0;
   out.vectorized_pages = c.vectorized_pages ? 1 : 0;
   out.k_row_scale = c.k_row_scale;
   out.v_row_scale = c.v_row_scale;

@@ -185,9 +185,6 @@ Status validate(const AppendKv& c, DeviceKind device) {
   const bool needs_lengths = c.slots == nullptr || (c.rotary.dim > 0 && c.positions == nullptr);
   TS_TRY(check_pointer("pages.lengths", c.pages.lengths, c.batch > 0 && needs_lengths,
                        "the keys of each sequence, or slots and positions"));
-  if (c.lengths_after && is_gpu(device))
-    return fail(ErrorCode::unsupported, "pages.lengths count the call's tokens, which kernels of GPUs do not take off",
-                "lengths from before the call, or slots, and with a rotary table positions");
   if (!is_gpu(device)) {
     TS_TRY(check_numbers(c));
   } else {

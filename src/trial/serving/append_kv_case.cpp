@@ -46,7 +46,7 @@ class AppendKvCase final : public DirectCase {
     std::vector<NamedInput> out;
     for (const auto& [name, array] : {std::pair{"q", &q_}, std::pair{"k", &k_}, std::pair{"v", &v_}})
       out.push_back({name, array->data.data(), array->data.size()});
-    for (const auto& [name, numbers] : {std::pair{"seqlens_k", &before_}, std::pair{"page_numbers", &numbers_}})
+    for (const auto& [name, numbers] : {std::pair{"seqlens_k", &lengths_}, std::pair{"page_numbers", &numbers_}})
       out.push_back({name, numbers->data(), numbers->size() * sizeof(std::int32_t)});
     for (const auto& [name, numbers] : {std::pair{"cos", &cos_}, std::pair{"sin", &sin_}, std::pair{"scale", &scale_}})
       out.push_back({name, numbers->data(), numbers->size() * sizeof(float)});
@@ -111,6 +111,7 @@ class AppendKvCase final : public DirectCase {
                 .row_stride = s_.rotary_dim / 2,
                 .positions = s_.seqlen_k + s_.seqlen};
     c.vectorized_pages = s_.vectorized_pages;
+    c.lengths_after = s_.lengths_after;
     c.page_scale = s_.page_scale;
     if (!scale_.empty())
       c.k_scale =
@@ -240,6 +241,9 @@ class AppendKvCase final : public DirectCase {
       std::swap(numbers_[i - 1], numbers_[static_cast<std::size_t>(below(kOrder, static_cast<std::int64_t>(i)))]);
     for (std::int64_t b = 0; b < s_.batch; ++b)
       before_.push_back(static_cast<std::int32_t>(b + 1 == s_.batch ? s_.seqlen_k : below(kLengths, s_.seqlen_k + 1)));
+    lengths_ = before_;
+    if (s_.lengths_after)
+      for (std::int32_t& length : lengths_) length += static_cast<std::int32_t>(s_.seqlen);
   }
 
   [[nodiscard]] std::int64_t pages() const { return s_.batch * stride_; }
@@ -270,7 +274,7 @@ class AppendKvCase final : public DirectCase {
   AppendKvSizes s_;
   ElementType type_, cached_;
   HostArray q_, k_, v_;
-  std::vector<std::int32_t> before_, numbers_;
+  std::vector<std::int32_t> before_, lengths_, numbers_;  // lengths: what the call is given
   std::int64_t stride_ = 0;
   std::vector<float> cos_, sin_, scale_;
 };

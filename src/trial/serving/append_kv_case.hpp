@@ -20,6 +20,7 @@ struct AppendKvSizes {
   RotaryStyle rotary_style = RotaryStyle::half;
   bool vectorized_pages = false;
   bool page_scale = false, row_scale = false;  ///< of a cache of 8 bits: scales of pages are read, of rows written
+  bool lengths_after = false;                  ///< the call is given lengths that count its tokens too
   std::uint64_t seed = 0;
 };
 

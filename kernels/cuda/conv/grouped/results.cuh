@@ -36,7 +36,7 @@ struct GroupWeights {
   int channels;   // of the block that exist
   i64 step;       // from one tap to the next
   i64 next;       // from one of a word's channels to the other
-  bool together;  // they are four bytes that can be loaded at once
+  bool together;  // neighbours along a filter's c are four bytes that can be loaded at once
 
   TS_DEVICE GroupWeights(const TsCudaConvArgs& of, int first_channel) : args(of) {
     const TsConvStrides& s = of.w_strides;
@@ -44,8 +44,8 @@ struct GroupWeights {
     channels = static_cast<int>(of.groups) * cfg::kChannels - first_channel;
     step = of.filter[2] > 1 ? s.spatial[2] : of.filter[1] > 1 ? s.spatial[1] : s.spatial[0];
     next = kForward ? s.channel : s.batch;
-    const i64 steps = s.group | (kForward ? s.batch : s.channel) | step;
-    together = next == 1 && ((reinterpret_cast<u64>(base) | steps * kElementBytes) & 3) == 0;
+    const i64 steps = s.group | s.batch | step;
+    together = s.channel == 1 && ((reinterpret_cast<u64>(base) | steps * kElementBytes) & 3) == 0;
   }
 
   // Where channels `in` and in + 1 and channel `out` of the block begin, at the first tap; null where they are none.
@@ -72,6 +72,9 @@ struct GroupWeights {
     const int taps = static_cast<int>(args.filter[0] * args.filter[1] * args.filter[2]);
     constexpr int kPieces = kTogether ? 1 : 2, kApart = kLoaders / kOwners;  // taps of a thread
     constexpr int kAtATime = kTogether && kApart == 1 ? 9 : 3;
+    // Backward data sums along k: lanes of neighbouring columns, four apart, load one of a word's channels each, of both
+    // columns, and exchange halves.
+    constexpr bool kExchanged = kTogether && !kForward;
     const i64 tap_bytes = step * kElementBytes, next_bytes = next * kElementBytes;
 #pragma unroll 1
     for (int sixteen = 0; sixteen < kDepth; ++sixteen) {
@@ -81,7 +84,8 @@ struct GroupWeights {
         // Groups of 16 and more: columns of octet word / 2, channels of octet word % 2. Others: of both octet `word`.
         const int octet_out = kWeightWords == 4 ? word / 2 : word, octet_in = kWeightWords == 4 ? word % 2 : word;
         const int column = l / 4, of_both = kFours ? column / 2 * 4 + 2 * octet_out + column % 2 : 8 * octet_out + column;
-        from[word] = place_of(16 * (octets / kDepth * kDepth + sixteen) + 8 * octet_in + 2 * (l % 4), 16 * octets + of_both);
+        const int in = 16 * (octets / kDepth * kDepth + sixteen) + 8 * octet_in + 2 * (l % 4), out = 16 * octets + of_both;
+        from[word] = kExchanged ? place_of(in + column % 2, out - column % 2) : place_of(in, out);
       }
       unsigned char* const own_words = to + sixteen * kSixteenBytes + own * 4 * kWeightWords;
 #pragma unroll 1
@@ -104,7 +108,8 @@ struct GroupWeights {
           u32 words[kWeightWords];
 #pragma unroll
           for (int word = 0; word < kWeightWords; ++word)
-            words[word] = pieces[t][word][0] | (kTogether ? 0 : pieces[t][word][kPieces - 1] << 16);
+            words[word] = kExchanged ? exchanged(pieces[t][word][0])
+                                     : pieces[t][word][0] | (kTogether ? 0 : pieces[t][word][kPieces - 1] << 16);
           if constexpr (kWeightWords == 4)
             *reinterpret_cast<uint4*>(into) = make_uint4(words[0], words[1], words[2], words[3]);
           else
@@ -112,6 +117,10 @@ struct GroupWeights {
         }
       }
     }
+  }
+  static TS_DEVICE u32 exchanged(u32 own) {
+    const u32 other = __shfl_xor_sync(0xffffffffu, own, 4);
+    return threadIdx.x & 4 ? __byte_perm(other, own, 0x7632) : __byte_perm(own, other, 0x5410);
   }
   // Not by load_bits, whose order the compiler keeps: a load would wait for the one before.
   template <bool kTogether>

@@ -78,7 +78,7 @@ void persistent_facts(const AttentionSignature& s, const Algorithm& a, CudaAtten
   if (warpgroups == 3)
     facts.producer_registers = !fp8 ? 32 : s.head_dim_v > 64 ? 56 : 72;
   else if (warpgroups == 2)
-    facts.producer_registers = blocks > 1 ? 24 : fp8 ? 72 : 40;
+    facts.producer_registers = blocks > 1 ? 24 : fp8 ? 72 : widens ? 56 : 40;
   else
     facts.producer_registers = blocks > 2 ? (s.paged_kv ? 40 : 24) : 56;
   const int share =

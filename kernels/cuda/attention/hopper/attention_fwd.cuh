@@ -61,7 +61,8 @@ extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm
     TS_ENTRY(const __grid_constant__ TsCudaTensorMaps maps, const __grid_constant__ TsCudaAttentionArgs args) {
   extern __shared__ unsigned char dynamic_shared[];
   ts::Shared shared{(ts::smem_address(dynamic_shared) + 1023u) & ~1023u};
-  if (threadIdx.x == 0) shared.init_barriers(ts::cfg::kPaged && !ts::comes_in_boxes(args) ? 32 : 1);
+  if (threadIdx.x == 0)
+    shared.init_barriers(ts::cfg::kPaged && !ts::comes_in_boxes(args) ? 32 : 1, ts::page_warps(args));
   __syncthreads();
   const int warpgroup = static_cast<int>(ts::uniform(threadIdx.x / 128));
   if (warpgroup == 0) {
@@ -70,11 +71,11 @@ extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm
       ts::produce_fp8(args, shared, maps);
     } else if constexpr (ts::kWidens) {
       ts::produce_widened(args, shared, maps);
-    } else if (threadIdx.x < (ts::cfg::kPaged ? 32 : 1)) {
+    } else if (threadIdx.x == 0) {
       ts::Producer producer{shared, maps};
       producer.run(args);
-    } else if (ts::cfg::kPaged && threadIdx.x / 32 > 3 - ts::kFollowers) {
-      ts::follow_tiles(args, shared, maps);
+    } else if (ts::kMostPageWarps > 0 && static_cast<int>(ts::uniform(threadIdx.x / 32)) > 3 - ts::page_warps(args)) {
+      ts::follow_tiles(args, shared, maps, static_cast<int>(ts::uniform(threadIdx.x / 32)));
     } else if (ts::kSharedBias && threadIdx.x % 32 == 0 && threadIdx.x / 32 <= ts::cfg::kWarpgroups) {
       ts::BiasProducer producer{shared, maps, static_cast<int>(threadIdx.x / 32) - 1};
       producer.run(args);

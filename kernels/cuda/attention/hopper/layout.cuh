@@ -69,18 +69,18 @@ constexpr int kScratchOffset = kTileOffset + kTileSlots * kTileInts * 4;
 constexpr int kSharedBytes = kScratchOffset + 16 + 1024;
 
 constexpr int kThreads = 128 * (cfg::kWarpgroups + 1);
-// Beside pages warps that copy blocks of keys in turn, and as many for values; those that follow the first of them.
-constexpr int kCopyWarps = kSharedBias || kWidens ? 1 : 2;
-constexpr int kFollowers = cfg::kPaged && !kWidens ? 2 * kCopyWarps - 1 : 0;
+// Warps that copy pages, at most: beside a copied bias one is left.
+constexpr int kMostPageWarps = !cfg::kPaged || kWidens ? 0 : kSharedBias ? 1 : 3;
 // Registers the block is launched with, and their redistribution: the producer keeps what addresses need, the consumers
 // share the rest. The sum may not exceed what the launch allotted, or setmaxnreg waits for ever.
 constexpr int kEntryRegisters = 65536 / (kThreads * cfg::kBlocksPerSm) / 8 * 8;
 constexpr bool kWideProducer = cfg::kFp8;  // one that transposes
 // Beside three warpgroups with wide outputs it gets by with fewer, one unit of its work at a time.
 constexpr bool kNarrowProducer = kWideProducer && cfg::kWarpgroups == 3 && cfg::kHeadDimV > 64;
-constexpr int kProducerRegisters = cfg::kWarpgroups == 3   ? (kNarrowProducer ? 56 : kWideProducer ? 72 : 32)
-                                   : cfg::kWarpgroups == 2 ? (cfg::kBlocksPerSm > 1 ? 24 : (kWideProducer ? 72 : 40))
-                                                           : (cfg::kBlocksPerSm > 2 ? (cfg::kPaged ? 40 : 24) : 56);
+constexpr int kProducerRegisters =
+    cfg::kWarpgroups == 3   ? (kNarrowProducer ? 56 : kWideProducer ? 72 : 32)
+    : cfg::kWarpgroups == 2 ? (cfg::kBlocksPerSm > 1 ? 24 : kWideProducer ? 72 : kWidens ? 56 : 40)
+                            : (cfg::kBlocksPerSm > 2 ? (cfg::kPaged ? 40 : 24) : 56);
 constexpr int kConsumerBudget =
     (kEntryRegisters * (cfg::kWarpgroups + 1) - kProducerRegisters) / cfg::kWarpgroups / 8 * 8;
 constexpr int kConsumerRegisters = kConsumerBudget > 240 ? 240 : kConsumerBudget;
@@ -162,8 +162,8 @@ struct Shared {
   TS_DEVICE u32 careful() const { return base + kScratchOffset + 4; }
   TS_DEVICE u32 look() const { return base + kScratchOffset + 8; }
 
-  // A block's copies are reported by so many threads.
-  TS_DEVICE void init_barriers(int copiers) const {
+  // A block's copies are reported by so many threads; so many warps follow the producer's thread.
+  TS_DEVICE void init_barriers(int copiers, int followers) const {
     for (int s = 0; s < cfg::kStages; ++s) {
       mbarrier_init(key_full(s), kWidens ? 4 : copiers);
       mbarrier_init(key_empty(s), cfg::kWarpgroups);
@@ -187,7 +187,7 @@ struct Shared {
     for (int s = 0; s < kTileSlots; ++s) {
       store_word(tile_again(s), 0);
       mbarrier_init(tile_full(s), 1);
-      mbarrier_init(tile_empty(s), (kSharedBias ? 5 : 4) * cfg::kWarpgroups + (cfg::kFp8 || kWidens ? 4 : 0) + kFollowers);
+      mbarrier_init(tile_empty(s), (kSharedBias ? 5 : 4) * cfg::kWarpgroups + (cfg::kFp8 || kWidens ? 4 : 0) + followers);
     }
     store_word(careful(), 0);
     store_word(look(), 0);

@@ -8,6 +8,11 @@
 
 namespace ts {
 
+TS_DEVICE void store_chunk(u32 address, const u32 (&a)[2], const u32 (&b)[2]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a[0]), "r"(a[1]), "r"(b[0]), "r"(b[1])
+               : "memory");
+}
+
 template <bool kKeys>
 struct PageWidener {
   static constexpr int kDim = kKeys ? cfg::kHeadDimQk : cfg::kHeadDimV, kColumns = ceil_div(kDim, kColumn);
@@ -18,44 +23,48 @@ struct PageWidener {
   RingPlace<cfg::kStages> place;
 
   // A block whose rows begin .. end - 1 are seen. A thread widens sixteen elements of a row at a time, which are two
-  // chunks of a column of twice the bytes. Lanes of the two halves of a row store them in opposite order, for their
-  // columns share the banks.
+  // chunks of a column of twice the bytes. The second halves of rows that are neighbours change places, for their columns
+  // share the banks. Several rows are loaded before the first is widened, so that no load is waited for alone.
   TS_DEVICE void run(int begin, int end) {
-    const int chunk = threadIdx.x % kChunks;
+    constexpr int kSteps = ceil_div(cfg::kTileN, kRowsAtOnce), kTogether = kSteps % 4 == 0 ? 4 : kSteps % 3 == 0 ? 3 : kSteps % 5 == 0 ? 5 : 1;
+    const u32 chunk = threadIdx.x % kChunks;
+    const int first = static_cast<int>(threadIdx.x / kChunks ^ chunk / 4);
+    const u32 swizzle = first & 7;  // of all its rows
     const u32 raw_full = kKeys ? shared.raw_keys_full(raw.index) : shared.raw_full(raw.index);
-    const u32 from = kKeys ? shared.raw_keys(raw.index) : shared.raw(raw.index);
-    const u32 to = kKeys ? shared.key(place.index) : shared.value(place.index);
+    const u32 from = (kKeys ? shared.raw_keys(raw.index) : shared.raw(raw.index)) + first * kColumnBytes +
+                     ((chunk ^ swizzle) * 16);
+    const u32 to = (kKeys ? shared.key(place.index) : shared.value(place.index)) +
+                   (chunk / 4 * cfg::kTileN + first) * kColumnBytes;
+    const u32 low = to + ((chunk % 4 * 2) ^ swizzle) * 16, high = to + ((chunk % 4 * 2 + 1) ^ swizzle) * 16;
     mbarrier_wait(raw_full, raw.phase);
     mbarrier_wait(kKeys ? shared.key_empty(place.index) : shared.value_empty(place.index), place.phase ^ 1);
 #pragma unroll 1
     for (int c = 0; c < ceil_div(kDim, kColumnBytes); ++c) {
-      const int column = 2 * c + chunk / 4, second = chunk / 4;
-#pragma unroll 2
-      for (int row = threadIdx.x / kChunks; row < cfg::kTileN; row += kRowsAtOnce) {
-        u32 x[4] = {}, wide[8];
-        const u32 swizzle = row & 7;
-        if (row >= begin && row < end)
-          asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                       : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-                       : "r"(from + (c * cfg::kTileN + row) * kColumnBytes + ((chunk ^ swizzle) * 16))
-                       : "memory");
+      const bool stored = 2 * c + static_cast<int>(chunk / 4) < kColumns;
+#pragma unroll 1
+      for (int step = 0; step < kSteps; step += kTogether) {
+        const int row = first + step * kRowsAtOnce;
+        const u32 of_rows = (c * cfg::kTileN + step * kRowsAtOnce) * kColumnBytes;
+        u32 x[kTogether][4];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          u32 pairs[2];
-          widen<cfg::kBf16>(x[i], pairs);
-          wide[2 * i] = pairs[0];
-          wide[2 * i + 1] = pairs[1];
-        }
-        if (column < kColumns) {
-          const u32 row_of_column = to + (column * cfg::kTileN + row) * kColumnBytes;
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            const bool high = i != second;
-            asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(row_of_column +
-                                                                          ((chunk % 4 * 2 + high) ^ swizzle) * 16),
-                         "r"(high ? wide[4] : wide[0]), "r"(high ? wide[5] : wide[1]), "r"(high ? wide[6] : wide[2]),
-                         "r"(high ? wide[7] : wide[3])
+        for (int i = 0; i < kTogether; ++i) {
+          x[i][0] = x[i][1] = x[i][2] = x[i][3] = 0;
+          if (row + i * kRowsAtOnce >= begin && row + i * kRowsAtOnce < end)
+            asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                         : "=r"(x[i][0]), "=r"(x[i][1]), "=r"(x[i][2]), "=r"(x[i][3])
+                         : "r"(from + of_rows + i * kRowsAtOnce * kColumnBytes)
                          : "memory");
+        }
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i) {
+          u32 wide[4][2];
+#pragma unroll
+          for (int j = 0; j < 4; ++j) widen<cfg::kBf16>(x[i][j], wide[j]);
+          // A column of elements as they come is two of widened ones.
+          const u32 place_of_row = of_rows + i * kRowsAtOnce * kColumnBytes + c * cfg::kTileN * kColumnBytes;
+          if (stored) {
+            store_chunk(low + place_of_row, wide[0], wide[1]);
+            store_chunk(high + place_of_row, wide[2], wide[3]);
           }
         }
       }
@@ -72,12 +81,14 @@ struct PageWidener {
 };
 
 // All threads of the producer's warpgroup. A block is widened when the one after it is being copied.
+template <bool kInRows>
 TS_DEVICE void produce_widened(const TsCudaAttentionArgs& args, const Shared& shared, const TsCudaTensorMaps& maps) {
   const int warp = static_cast<int>(uniform(threadIdx.x / 32));
   const bool leader = threadIdx.x == 0;
   Producer producer{shared, maps};
-  PageCopier<true> keys{shared, maps.k, args, 0};
-  PageCopier<false> values{shared, maps.v, args, 0};
+  PageCopier<true> keys{shared, maps.k, args};
+  PageCopier<false> values{shared, maps.v, args};
+  PagedBlock<kInRows> ahead;  // of the first two warps: the block to be copied next
   PageWidener<true> wide_keys{shared};
   PageWidener<false> wide_values{shared};
   TileRing pushed, popped;
@@ -89,15 +100,24 @@ TS_DEVICE void produce_widened(const TsCudaAttentionArgs& args, const Shared& sh
     Tile t, next;
     take_together(args, shared, leader, walk, pushed, popped, next, t);
     if (t.n_end == 0) break;
-    if (warp == 0) keys.start(t);
-    if (warp == 1) values.start(t);
+    if (warp < 2) {
+      ahead.enter(args, t);
+      ahead.look(args);
+    }
     const int begin = key_begin(args, t.length, 0), end = key_end(args, t.length, t.length.q - 1);
 #pragma unroll 1
     for (int n = t.n_end - 1; n >= t.n_begin; --n) {
       if (leader && Walk::is_due(t, n)) walk.draw(args);
       __syncwarp();
-      if (warp == 0) keys.pass(n);
-      if (warp == 1) values.pass(n);
+      if (warp < 2) {
+        const PagedBlock<kInRows> block = ahead;
+        ahead.first -= cfg::kTileN;
+        if (n > t.n_begin) ahead.look(args);
+        if (warp == 0)
+          keys.copy(block);
+        else
+          values.copy(block);
+      }
       if (late) {
         wide_keys.run(late_begin, late_end);
         wide_values.run(late_begin, late_end);
@@ -115,6 +135,13 @@ TS_DEVICE void produce_widened(const TsCudaAttentionArgs& args, const Shared& sh
     wide_values.run(late_begin, late_end);
   }
   if (leader) walk.finish(args);
+}
+
+TS_DEVICE void produce_widened(const TsCudaAttentionArgs& args, const Shared& shared, const TsCudaTensorMaps& maps) {
+  if (comes_in_boxes(args))
+    produce_widened<false>(args, shared, maps);
+  else
+    produce_widened<true>(args, shared, maps);
 }
 
 }  // namespace ts

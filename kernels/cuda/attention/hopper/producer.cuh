@@ -1,5 +1,6 @@
 // The producer thread: feeds queries, keys and values of one tile after another to the consumers, a ring of stages
-// ahead of them. Beside pages it is a warp, which copies queries and keys, and others follow it (page_copier.cuh).
+// ahead of them. Beside pages it hands out tiles and copies their queries, and warps follow it that copy keys and values
+// (page_copier.cuh).
 //
 // Values follow one block behind keys, across tile ends too, because that is the order in which the consumers need
 // them: they multiply block n's values while they score block n - 1.
@@ -21,10 +22,6 @@ struct Producer {
   RingPlace<cfg::kQStages> queries;
 
   TS_DEVICE void load_queries(const Tile& t) {
-    if (leads()) copy_queries(t);
-    queries.advance();
-  }
-  TS_DEVICE void copy_queries(const Tile& t) const {
     const int query = t.row / cfg::kPackGqa + t.offset_q;
     const int batch = cfg::kGroupMode ? 0 : t.batch;
     for (int w = 0; w < cfg::kWarpgroups; ++w) {
@@ -36,6 +33,7 @@ struct Producer {
                     query + w * (kWarpgroupRows / cfg::kPackGqa), t.head, batch);
       }
     }
+    queries.advance();
   }
 
   // A column of a block's keys or values.
@@ -106,43 +104,44 @@ struct Producer {
       late = {key, head, batch};
     }
   }
-  // The same from pages, without the values.
-  TS_DEVICE void feed(TileRing& ring, const Tile& t, int item, bool fresh, Walk& walk, PageCopier<true>& pages) {
+  // The same beside pages, whose copies others make. The tile is fed when its last block but one has a place, so that
+  // what the next one is is known when its keys are to be copied.
+  TS_DEVICE void feed_queries(const TsCudaAttentionArgs& args, TileRing& ring, const Tile& t, int item, bool fresh,
+                              Walk& walk) {
     ring.push(shared, t, item);
-    pages.start(t);
     if constexpr (kQueryRegisters) load_queries(t);
 #pragma unroll 1
     for (int n = t.n_end - 1; n >= t.n_begin; --n) {
-      if (fresh && Walk::is_due(t, n)) walk.draw(pages.args);
-      pages.pass(n);
+      if (n > t.n_begin || n == t.n_end - 1) mbarrier_wait(shared.key_empty(keys.index), keys.phase ^ 1);
+      keys.advance();
       if (!kQueryRegisters && n == t.n_end - 1) load_queries(t);
+      if (fresh && Walk::is_due(t, n)) walk.draw(args);
     }
   }
 
   // With kTrusting the walk's end is not the work's: the consumers may ask for tiles again. So they get a pause, before
   // which they finish what they have, and the slots of the ring are looked through once more.
   TS_DEVICE void run(const TsCudaAttentionArgs& args) {
-    if (leads()) prefetch_maps(args);
-    PageCopier<true> pages{shared, maps.k, args, 0};
+    prefetch_maps(args);
     TileRing ring;
     Walk walk;
     Tile t;
     walk.start();
     while (true) {
       // After the pause: slots of the ring that are left to look at, and 8 times the next one's place, counted from 1.
-      const int look = kTrusting ? leaders(load_word(shared.look())) : 0;
+      const int look = kTrusting ? load_word(shared.look()) : 0;
       const bool looking = look > 0;
       if (looking && look % 8 == 0) break;
-      int item = kTrusting ? leaders(ring.asked_again(shared, looking ? look / 8 - 1 : 0)) : -1;
+      int item = kTrusting ? ring.asked_again(shared, looking ? look / 8 - 1 : 0) : -1;
       const bool again = item >= 0, fresh = !again && !looking && walk.index < args.work_items;
       // Each slot is looked at once: a tile that is fed takes one that has been, and moves the ring's place on.
-      if (looking && leads()) store_word(shared.look(), again ? look - 1 : look + 7);
-      if (again && leads()) TileRing::be_careful(shared);
+      if (looking) store_word(shared.look(), again ? look - 1 : look + 7);
+      if (again) TileRing::be_careful(shared);
       if (fresh) item = walk.index;
       if (item >= 0) {
         if (find_tile(args, item, t)) {
           if constexpr (cfg::kPaged)
-            feed(ring, t, item, fresh, walk, pages);
+            feed_queries(args, ring, t, item, fresh, walk);
           else
             feed(args, ring, t, item, fresh, walk);
         } else {
@@ -157,7 +156,7 @@ struct Producer {
         t.row = 1;
         t.n_end = 0;
         ring.push(shared, t);
-        if (leads()) store_word(shared.look(), 8 + kTileSlots);
+        store_word(shared.look(), 8 + kTileSlots);
       }
     }
     load_late_values();

@@ -36,6 +36,17 @@ TS_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
       : "memory");
 }
 
+// Whether it has completed.
+TS_DEVICE bool mbarrier_test(u32 barrier, u32 parity) {
+  int done;
+  asm volatile(
+      "{\n.reg .pred done;\nmbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\nselp.s32 %0, 1, 0, done;\n}"
+      : "=r"(done)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return done != 0;
+}
+
 TS_DEVICE void store_word(u32 address, int x) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(x) : "memory");
 }

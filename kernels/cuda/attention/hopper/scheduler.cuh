@@ -91,17 +91,6 @@ TS_DEVICE BlockRange own_blocks(const TsCudaAttentionArgs& args, const Tile& t, 
   return r;
 }
 
-// Of the producer's threads the one that hands out tiles. Beside pages its warp goes along with it, for all lanes look
-// pages up and copy.
-constexpr bool kWarpLeads = cfg::kPaged && !kWidens;
-TS_DEVICE bool leads() {
-  return !kWarpLeads || threadIdx.x == 0;
-}
-// What that thread's number is.
-TS_DEVICE int leaders(int x) {
-  return kWarpLeads ? __shfl_sync(0xffffffffu, x, 0) : x;
-}
-
 // The producer's walk over the work items. A block draws its next item shortly before it needs it: one that drew when its
 // current tile began would hold an item that another block, done sooner, could start now, and long tiles would no longer
 // come first.
@@ -122,13 +111,14 @@ struct Walk {
   // Asks for the item after the current one; once for each item.
   TS_DEVICE void draw(const TsCudaAttentionArgs& args) {
     if constexpr (cfg::kDynamicScheduler) {
-      if (leads()) index = static_cast<int>(atomicAdd(args.tile_counters, 1u));
+      // The compiler waits for atomicAdd's result at once where it takes the thread for one of several.
+      asm volatile("atom.global.add.u32 %0, [%1], 1;" : "=r"(index) : "l"(args.tile_counters) : "memory");
     }
   }
-  TS_DEVICE void advance() { index = (cfg::kDynamicScheduler ? leaders(index) : index) + gridDim.x; }
+  TS_DEVICE void advance() { index += gridDim.x; }
   TS_DEVICE void finish(const TsCudaAttentionArgs& args) {
     if constexpr (cfg::kDynamicScheduler) {
-      if (leads() && atomicAdd(args.tile_counters + 1, 1u) == gridDim.x - 1) {
+      if (atomicAdd(args.tile_counters + 1, 1u) == gridDim.x - 1) {
         args.tile_counters[0] = 0;
         args.tile_counters[1] = 0;
       }
@@ -142,10 +132,6 @@ struct TileRing {
 
   // `item` is the tile's work item, with kTrusting.
   TS_DEVICE void push(const Shared& shared, const Tile& t, int item = 0) {
-    if (leads()) put(shared, t, item);
-    place.advance();
-  }
-  TS_DEVICE void put(const Shared& shared, const Tile& t, int item) const {
     mbarrier_wait(shared.tile_empty(place.index), place.phase ^ 1);
     const u32 address = shared.tile(place.index);
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(t.row), "r"(t.head), "r"(t.batch),
@@ -158,8 +144,12 @@ struct TileRing {
                  "r"(kTrusting ? load_word(shared.careful()) : 0), "r"(0), "r"(kTrusting ? item : 0)
                  : "memory");
     mbarrier_arrive(shared.tile_full(place.index));
+    place.advance();
   }
 
+  TS_DEVICE bool has_come(const Shared& shared) const {
+    return mbarrier_test(shared.tile_full(place.index), place.phase);
+  }
   // The slot of the next tile, and the tile. The slot stays the consumer's until it is released, so that what a tile is
   // need no registers while its blocks are walked.
   TS_DEVICE u32 pop(const Shared& shared, Tile& t) {

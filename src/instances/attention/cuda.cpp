@@ -30,7 +30,7 @@ bool forward_only(const Subject& s) {
   plain.lse = plain.dropout = plain.soft_cap = plain.sink = plain.negative_scale = plain.unaligned = false;
   plain.qscale = QuantScale::none;  // asked by a rule of its own
   if (s.is_decode() || s.is_warp_specialized()) plain.paged_kv = false;
-  if (s.is_warp_specialized() && sig.paged_kv && sig.cache == KvElements::fp8) plain.cache = KvElements::as_queries;
+  if (s.is_warp_specialized() && sig.paged_kv) plain.cache = KvElements::as_queries;
   if (s.is_decode()) {
     plain.cache = KvElements::as_queries;
     plain.latent = false;
@@ -105,8 +105,8 @@ long shared_bytes_limit(const Subject& s, const CudaAttentionResources& facts) {
 
 constexpr Rule<Subject> kRules[] = {
     {"family_is_carried",
-     "the CUDA templates compute attention forward without rotary embedding, decode alone on latent rows and 8-bit "
-     "caches, decode and warpspec alone on pages, also those of e4m3",
+     "the CUDA templates compute attention forward without rotary embedding, decode alone on latent rows and on 8-bit "
+     "caches without pages, decode and warpspec alone on pages",
      forward_only,
      [](const Subject& s) {
        return fmt::format("family {}, paged_kv {}, cache {}, latent {}, rope {}, qscale {}",

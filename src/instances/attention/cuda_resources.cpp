@@ -61,7 +61,7 @@ void persistent_facts(const AttentionSignature& s, const Algorithm& a, CudaAtten
 
   // Operands stand in columns of 128 bytes. In fp8 values come into two raw stages, and are transposed into the ring.
   // Narrow keys and values in pages come into raw stages of their own, and are widened into it.
-  const bool fp8 = input_type(s.data_type) == DataType::fp8, widens = s.paged_kv && s.cache == KvElements::fp8;
+  const bool fp8 = input_type(s.data_type) == DataType::fp8, widens = s.paged_kv && has_narrow_cache(s);
   const int column = fp8 ? 128 : 64, raw_stages = fp8 || widens ? 2 : 0;
   const int columns_qk = ceil_div(s.head_dim_qk, column), columns_v = ceil_div(s.head_dim_v, column);
   const long queries = 64L * 128 * columns_qk * warpgroups * a.q_stages;

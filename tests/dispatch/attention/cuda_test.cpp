@@ -169,6 +169,8 @@ const Row kPagedRows[] = {
     {DataType::bf16, 128, 128, "paged group cache8 mask lse"},
     {DataType::fp16, 64, 64, "paged cache8 mask cap sink lse"},
     {DataType::bf16, 80, 48, "paged cache8 mask lse"},
+    {DataType::bf16, 128, 128, "paged group cachei8 mask lse"},
+    {DataType::fp16, 64, 96, "paged cachei8 mask cap lse"},
 };
 INSTANTIATE_TEST_SUITE_P(Signatures, CudaPagesProperty, ::testing::ValuesIn(kPagedRows),
                          [](const auto& drawn) { return fmt::format("{}", drawn.index); });

@@ -181,11 +181,12 @@ TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
   KernelConfig prefill = hopper_config();
   prefill.attention().paged_kv = true;
   EXPECT_EQ(refusing_rule(prefill, "sm_90a"), "");
-  prefill.attention().cache = KvElements::fp8;
-  EXPECT_EQ(refusing_rule(prefill, "sm_90a"), "");
+  for (const KvElements cache : {KvElements::fp8, KvElements::int8}) {
+    prefill.attention().cache = cache;
+    EXPECT_EQ(refusing_rule(prefill, "sm_90a"), "");
+  }
   prefill.attention().qscale = QuantScale::kv_blockscale;
   EXPECT_EQ(refusing_rule(prefill, "sm_90a"), "pages_are_beside_16_bits");
-  hopper("family_is_carried", [](K&, S& s, A&) { s.paged_kv = true, s.cache = KvElements::int8; });
   KernelConfig paged = decode_config();
   paged.attention().paged_kv = true;
   EXPECT_EQ(refusing_rule(paged, "sm_90a"), "");

@@ -16,7 +16,8 @@
 //   kLateStore (bool)   store a tile's output while the next tile's second block is scored, not before it
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side (a causal mask is a right bound of 0)
 //   kPaged (bool)       keys and values lie in pages (../../../contract/paged_keys.h)
-//   kCacheFp8 (bool)    of pages: they are e4m3, head dimensions multiples of 16; kCacheInt8, kPageScale: false
+//   kCacheFp8, kCacheInt8 (bool)   of pages: they are e4m3 or int8, one at most, head dimensions multiples of 16; kPageScale:
+//     false
 //   kGroupMode, kLse, kSink, kSoftCap, kBias, kAlibi, kDropout, kNegativeScale (bool); with
 //     dropout kTileN is a multiple of 32
 //   kBiasStages         with kBias: blocks of the bias in flight for each warpgroup, through the tensor map `bias`

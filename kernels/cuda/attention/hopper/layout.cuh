@@ -36,7 +36,7 @@ constexpr int kLoadedBytes = kColumnsV * cfg::kTileN * kColumnBytes;  // of valu
 constexpr int kValueBytes =
     cfg::kFp8 ? ceil_div(cfg::kTileN, kColumn) * kOutputColumns * kColumnBytes : kLoadedBytes;
 // Keys and values of 8 bits in pages come narrow, and are widened to the queries' type (page_widener.cuh).
-constexpr bool kWidens = cfg::kPaged && cfg::kCacheFp8;
+constexpr bool kWidens = cfg::kPaged && (cfg::kCacheFp8 || cfg::kCacheInt8);
 constexpr int kRawStages = cfg::kFp8 || kWidens ? 2 : 0;
 constexpr int kRawKeyBytes = kWidens ? ceil_div(cfg::kHeadDimQk, kColumnBytes) * cfg::kTileN * kColumnBytes : 0;
 constexpr int kRawValueBytes =
@@ -100,7 +100,7 @@ constexpr int kMostPassed =
 // Widened values come before the keys behind them, and take a place of the ring more.
 constexpr bool kPassBlocks = kBounded && kMostPassed + (kWidens ? 1 : 0) <= cfg::kStages;
 static_assert(!cfg::kPaged || !cfg::kFp8, "pages have keys and values of 16 bits, or narrower ones than the queries");
-static_assert(!cfg::kCacheFp8 || cfg::kPaged, "narrow keys lie in pages");
+static_assert(kWidens || !(cfg::kCacheFp8 || cfg::kCacheInt8), "narrow keys lie in pages");
 static_assert(!kWidens || (!kSharedBias && cfg::kHeadDimQk % 16 == 0 && cfg::kHeadDimV % 16 == 0),
               "narrow pages: all warps widen, and head dimensions are multiples of 16");
 static_assert(!cfg::kPaged || !kSharedBias || cfg::kWarpgroups < 3, "pages: a warp is left for the values");

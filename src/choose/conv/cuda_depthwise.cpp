@@ -27,6 +27,14 @@ std::optional<std::string> strips_unsuited(const CudaDepthwiseTile& tile, const 
   if (p.filter_d > 1) return fmt::format("{} taps along the outer coordinate, the kernel's 1", p.filter_d);
   if (p.direction == ConvDirection::backward_data && p.stride() != ConvSpatial{1, 1, 1})
     return "phases of a stride meet fewer taps than the kernel's";
+  if (tile.whole) {
+    if (p.stride() != ConvSpatial{1, 1, 1} || p.dilation() != ConvSpatial{1, 1, 1})
+      return "a stride or dilation, which whole images do not have";
+    for (const std::size_t d : {1, 2})
+      if (p.in()[d] > tile.rows || p.out()[d] > tile.rows || p.pad()[d] != tile.taps / 2)
+        return fmt::format("{} to {} pixels, pad {}: whole images have {} at most, and pad {}", p.in()[d], p.out()[d],
+                           p.pad()[d], tile.rows, tile.taps / 2);
+  }
   return cuda_maps_unsuited(p, tile.rows, tile.columns, tile.taps, tile.pace);
 }
 

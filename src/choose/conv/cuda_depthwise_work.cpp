@@ -127,7 +127,9 @@ CudaDepthwiseWork cuda_depthwise_work(const KernelConfig& config, const CudaSpec
 CudaConvRuns cuda_mapped_depthwise_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
   const CudaDepthwiseTile tile = cuda_depthwise_tile(config.algorithm);
   const CudaConvResources facts = cuda_conv_resources(config);
-  CudaConvRuns w = cuda_conv_tiles(p, tile.rows, tile.columns);
+  ConvProblem together = p;
+  together.batch = ceil_div(p.batch, std::int64_t{tile.images});
+  CudaConvRuns w = cuda_conv_tiles(together, tile.rows, tile.columns);
   w.units = ceil_div(p.groups, std::int64_t{tile.channels});
   w.shared_bytes = facts.shared_bytes;
   const int cluster = config.algorithm.cluster[0];
@@ -135,7 +137,11 @@ CudaConvRuns cuda_mapped_depthwise_work(const KernelConfig& config, const CudaSp
   // Instructions of a tile: multiply-adds; a pixel is loaded and widened by two more; results are rounded and stored.
   const double results = static_cast<double>(tile.rows) * tile.columns * tile.channels / 64;  // by a warp
   const double met = ((tile.rows - 1.0) * tile.pace + tile.taps) * ((tile.columns - 1.0) * tile.pace + tile.taps);
-  const double of_tile = results * (2.0 * tile.taps * tile.taps + 4) + 1.6 * 3 * met * tile.channels / 64;
+  double of_tile = results * (2.0 * tile.taps * tile.taps + 4) + 1.6 * 3 * met * tile.channels / 64;
+  if (tile.whole) {  // a warp's: taps beside the image are none
+    const double beside = (tile.taps / 2) * (tile.taps / 2 + 1), along = tile.rows * tile.taps - beside;
+    of_tile = tile.images * (2 * along * along + 3.0 * tile.taps * tile.taps + 6.0 * tile.rows * tile.columns);
+  }
   constexpr double kClock = 1.7e9, kIssued = 2.2, kOfStep = 600, kOfRun = 4000;
   const std::int64_t places =
       cluster > 1 ? cuda_clusters_at_a_time(spec, cluster, w.resident) * cluster : spec.reference.sms * w.resident;

@@ -79,6 +79,12 @@ CudaConvMappedTile mapped_tile(const KernelConfig& config) {
   if (!is_mapped(config.algorithm)) return {};
   if (config.algorithm.pipeline == Pipeline::depthwise) {
     const CudaDepthwiseTile strips = cuda_depthwise_tile(config.algorithm);
+    if (strips.whole)
+      return {.channels = strips.channels,
+              .images = strips.images,
+              .rows = strips.rows,
+              .columns = strips.columns,
+              .swizzled = false};
     return {.channels = strips.channels,
             .rows = (strips.rows - 1) * strips.pace + strips.taps,
             .columns = (strips.columns - 1) * strips.pace + strips.taps,

@@ -83,6 +83,10 @@ Result<std::string_view> add_depthwise(ConstantsTable& table, const KernelConfig
   table.add("kTilesApart", is_mapped(config.algorithm));
   table.add("kBlocksPerSm", facts.blocks_per_sm);
   if (is_mapped(config.algorithm)) {
+    if (tile.whole) {
+      table.add("kImages", tile.images);
+      return "cuda/conv/depthwise/whole_data.cuh";
+    }
     table.add("kChannels", tile.channels);
     table.add("kCluster", config.algorithm.cluster[0]);
     return s.direction == ConvDirection::backward_weight ? "cuda/conv/depthwise/mapped_weight.cuh"

@@ -24,6 +24,9 @@ constexpr std::array kPaces{1, 2};
 // Tiles that come through tensor maps: kernels/cuda/conv/depthwise/mapped_data.cuh.
 constexpr int kTapsOfStrip = 3, kColumnsOfStrip = 7;
 constexpr std::array kStripChannels{32, 64};  // of a block
+// Images that are whole in registers: kernels/cuda/conv/depthwise/whole_data.cuh.
+constexpr int kSideOfWhole = 7, kChannelsOfWhole = 64;
+constexpr std::array kTapsOfWhole{3, 5, 7};
 constexpr long kStripAlignment = 128;
 /// Of a thread beside sums, weights and pixels, and beside them of an epilogue. Found by compiling.
 constexpr int kRegistersOfStrip = 24, kRegistersOfFinish = 50;
@@ -80,7 +83,18 @@ CudaConvResources strip_resources(const KernelConfig& config) {
   return r;
 }
 
+CudaConvResources whole_resources(const KernelConfig& config) {
+  const CudaDepthwiseTile tile = cuda_depthwise_tile(config.algorithm);
+  CudaConvResources r = warps_resources(config.algorithm);
+  const long stage = 2L * tile.images * tile.rows * tile.columns * tile.channels;
+  r.shared_bytes = config.algorithm.stages * (stage + kGateBytes) + 4L * tile.tap_rows * tile.taps * tile.channels +
+                   kPlanBytes + kStripAlignment;
+  r.accumulators = 4 * tile.rows * tile.columns;  // of an image and of its results
+  return r;
+}
+
 CudaConvResources depthwise_resources(const KernelConfig& config) {
+  if (cuda_depthwise_tile(config.algorithm).whole) return whole_resources(config);
   if (is_mapped(config.algorithm)) return strip_resources(config);
   const auto& s = std::get<ConvSignature>(config.signature);
   const CudaDepthwiseTile tile = cuda_depthwise_tile(config.algorithm);
@@ -111,6 +125,10 @@ std::vector<Algorithm> depthwise_algorithms(const ConvSignature& s, const CudaGe
                    .split_k = weight,
                    .subtile = {static_cast<std::uint8_t>(row.tile_m), static_cast<std::uint8_t>(row.tile_n)}});
   };
+  if (mapped && row.tile_m == kSideOfWhole && row.tile_n == kSideOfWhole) {
+    for (const int taps : kTapsOfWhole) add(kChannelsOfWhole, taps, 1);
+    return out;
+  }
   if (mapped) {
     for (const int channels : kStripChannels)
       for (const int pace : kPaces)
@@ -126,6 +144,8 @@ std::vector<Algorithm> depthwise_algorithms(const ConvSignature& s, const CudaGe
 }
 
 int registers_needed(const CudaConvSubject& s, const CudaConvResources& r) {
+  const CudaDepthwiseTile tile = cuda_depthwise_tile(s.algorithm());
+  if (tile.whole) return r.accumulators + kRegistersOfStrip;
   if (is_mapped(s.algorithm())) {
     const bool plain =
         is_weight(s.signature()) || (s.signature().epilogue_ops.empty() && bits_of(s.signature().type_out) == 16);
@@ -154,11 +174,12 @@ constexpr CudaConvRule kDepthwiseRules[] = {
      }},
     {"taps_are_unrolled",
      "2, 3, 5 or 7 taps of a row are multiplied at a time (of a filter that is one row 4 or 8, backward weight 16), of "
-     "pixels 1 or 2 apart, backward data 1; through maps 3",
+     "pixels 1 or 2 apart, backward data 1; through maps 3, of whole images 3, 5 or 7",
      [](const CudaConvSubject& s) {
        const CudaDepthwiseTile t = cuda_depthwise_tile(s.algorithm());
        const bool weight = is_weight(s.signature()), line = t.rows == 1;
        if (t.pace > 1 && s.signature().direction == ConvDirection::backward_data) return false;
+       if (t.whole) return is_one_of(kTapsOfWhole, t.taps) && t.pace == 1 && !weight;
        if (is_mapped(s.algorithm())) return t.taps == kTapsOfStrip && is_one_of(kPaces, t.pace);
        return is_one_of(cuda_depthwise_taps(s.signature().direction, t.rows), t.taps) &&
               t.tap_rows == (!weight ? 0
@@ -206,7 +227,7 @@ constexpr CudaConvRule kDepthwiseRules[] = {
        const CudaConvResources r = depthwise_resources(s.config);
        const long share = s.spec.shared_bytes_per_sm / r.blocks_per_sm - s.spec.shared_bytes_reserved;
        return bits_of(s.signature().data_type) == 16 && is_one_of(kStripChannels, t.channels) &&
-              rows_of_strip(s.algorithm()) > 0 &&
+              (t.whole ? t.channels == kChannelsOfWhole : rows_of_strip(s.algorithm()) > 0) &&
               r.shared_bytes <= std::min<long>(s.spec.shared_bytes_per_block, share);
      },
      [](const CudaConvSubject& s) {
@@ -229,13 +250,15 @@ constexpr CudaConvRule kDepthwiseRules[] = {
 }  // namespace
 
 CudaDepthwiseTile cuda_depthwise_tile(const Algorithm& a) {
-  const bool mapped = is_mapped(a);
+  const bool mapped = is_mapped(a), whole = mapped && a.subtile[0] == kSideOfWhole && a.subtile[1] == kSideOfWhole;
   return {.rows = a.subtile[0],
           .columns = a.subtile[1],
           .tap_rows = mapped ? a.tile[1] : a.tile[0],
           .taps = a.tile[1],
           .pace = a.tile[2],
-          .channels = mapped ? a.tile[0] : 0};
+          .channels = mapped ? a.tile[0] : 0,
+          .images = whole ? a.wave[0] : 1,
+          .whole = whole};
 }
 
 std::span<const int> cuda_depthwise_taps(ConvDirection direction, int rows) {

@@ -25,12 +25,14 @@ struct CudaConvResources {
 /// What a thread of a depthwise kernel has: results (backward weight: pixels of y), and the part of a filter that it
 /// multiplies at a time (backward weight: that it adds up), whose pixels are `pace` apart from one result to the next.
 /// Mapped kernels (kernels/cuda/conv/depthwise/strips.cuh) have so many channels in a block, whose results these are,
-/// and that filter alone.
+/// and that filter alone; whole images are those of kernels/cuda/conv/depthwise/whole_data.cuh, a warp has one.
 struct CudaDepthwiseTile {
   int rows = 0, columns = 0;
   int tap_rows = 0, taps = 0;
   int pace = 0;
   int channels = 0;  ///< of a mapped kernel's block
+  int images = 1;
+  bool whole = false;
 };
 [[nodiscard]] CudaDepthwiseTile cuda_depthwise_tile(const Algorithm& algorithm);
 /// The numbers of taps for which there are kernels of so many rows, in rising order; longer filters go in parts.

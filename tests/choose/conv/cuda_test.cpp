@@ -160,6 +160,34 @@ TEST(CudaConvChoice, DepthwiseLayersGetDepthwiseKernels) {
         }
 }
 
+// Images that a thread can have whole go to such kernels, unless their border is not that of the filter.
+TEST(CudaConvChoice, ImagesOfFewPixelsAreWhole) {
+  for (const ConvDirection direction : {ConvDirection::forward, ConvDirection::backward_data})
+    for (const std::int64_t filter : {3, 5, 7})
+      for (const std::int64_t pad : {filter / 2, std::int64_t{0}}) {
+        const ConvProblem p{.direction = direction,
+                            .data_type = DataType::bf16,
+                            .type_out = DataType::bf16,
+                            .type_bias = DataType::bf16,
+                            .batch = 64,
+                            .groups = 768,
+                            .c = 1,
+                            .k = 1,
+                            .in_h = 7,
+                            .in_w = 7,
+                            .filter_h = filter,
+                            .filter_w = filter,
+                            .pad_h = pad,
+                            .pad_w = pad,
+                            .pad_high_h = pad,
+                            .pad_high_w = pad};
+        const auto ranking = rank(hopper(), p);
+        ASSERT_TRUE(ranking);
+        const KernelConfig& first = ranking->candidates.front().recipe.main();
+        EXPECT_EQ(cuda_depthwise_tile(first.algorithm).whole, pad > 0) << native_name(first);
+      }
+}
+
 // Blocks of backward weight begin at the same pixels of every tile, where there are few tiles; of many each block has
 // its share, and no block has less than a few steps.
 TEST(CudaConvChoice, BlocksOfAFewTilesShareTheirPixels) {

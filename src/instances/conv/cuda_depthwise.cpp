@@ -22,14 +22,16 @@ constexpr int kRegistersOfEpilogue = 8;
 constexpr std::array kPaces{1, 2};
 
 // Tiles that come through tensor maps: kernels/cuda/conv/depthwise/mapped_data.cuh.
-constexpr int kTapsOfStrip = 3, kColumnsOfStrip = 7;
+constexpr int kColumnsOfStrip = 7;
+constexpr std::array kTapsOfStrip{3, 5};      // 5 of results two pixels apart alone: bands take those of neighbours
 constexpr std::array kStripChannels{32, 64};  // of a block
 // Images that are whole in registers: kernels/cuda/conv/depthwise/whole_data.cuh.
 constexpr int kSideOfWhole = 7, kChannelsOfWhole = 64;
 constexpr std::array kTapsOfWhole{3, 5, 7};
 constexpr long kStripAlignment = 128;
-/// Of a thread beside sums, weights and pixels, and beside them of an epilogue. Found by compiling.
-constexpr int kRegistersOfStrip = 24, kRegistersOfFinish = 50;
+/// Of a thread beside sums, weights and pixels; so many more take weights of 5 x 5 taps, and an epilogue. Found by
+/// compiling.
+constexpr int kRegistersOfStrip = 24, kRegistersOfWeights = 60, kRegistersOfFinish = 50;
 
 bool is_weight(const ConvSignature& s) {
   return s.direction == ConvDirection::backward_weight;
@@ -132,7 +134,9 @@ std::vector<Algorithm> depthwise_algorithms(const ConvSignature& s, const CudaGe
   if (mapped) {
     for (const int channels : kStripChannels)
       for (const int pace : kPaces)
-        if (pace == 1 || s.direction != ConvDirection::backward_data) add(channels, kTapsOfStrip, pace);
+        for (const int taps : kTapsOfStrip)
+          if (pace == 1 ? taps == kTapsOfStrip.front() : s.direction != ConvDirection::backward_data)
+            add(channels, taps, pace);
     return out;
   }
   for (const int pace : kPaces)
@@ -149,7 +153,8 @@ int registers_needed(const CudaConvSubject& s, const CudaConvResources& r) {
   if (is_mapped(s.algorithm())) {
     const bool plain =
         is_weight(s.signature()) || (s.signature().epilogue_ops.empty() && bits_of(s.signature().type_out) == 16);
-    return r.accumulators + kRegistersOfStrip + (plain ? 0 : kRegistersOfFinish);
+    return r.accumulators + kRegistersOfStrip + (tile.taps > 3 ? kRegistersOfWeights : 0) +
+           (plain ? 0 : kRegistersOfFinish);
   }
   return r.accumulators + kRegistersOfStep + (s.signature().epilogue_ops.empty() ? 0 : kRegistersOfEpilogue);
 }
@@ -174,13 +179,14 @@ constexpr CudaConvRule kDepthwiseRules[] = {
      }},
     {"taps_are_unrolled",
      "2, 3, 5 or 7 taps of a row are multiplied at a time (of a filter that is one row 4 or 8, backward weight 16), of "
-     "pixels 1 or 2 apart, backward data 1; through maps 3, of whole images 3, 5 or 7",
+     "pixels 1 or 2 apart, backward data 1; through maps 3, of pixels 2 apart also 5, of whole images 3, 5 or 7",
      [](const CudaConvSubject& s) {
        const CudaDepthwiseTile t = cuda_depthwise_tile(s.algorithm());
        const bool weight = is_weight(s.signature()), line = t.rows == 1;
        if (t.pace > 1 && s.signature().direction == ConvDirection::backward_data) return false;
        if (t.whole) return is_one_of(kTapsOfWhole, t.taps) && t.pace == 1 && !weight;
-       if (is_mapped(s.algorithm())) return t.taps == kTapsOfStrip && is_one_of(kPaces, t.pace);
+       if (is_mapped(s.algorithm()))
+         return t.pace == 1 ? t.taps == kTapsOfStrip.front() : t.pace == 2 && is_one_of(kTapsOfStrip, t.taps);
        return is_one_of(cuda_depthwise_taps(s.signature().direction, t.rows), t.taps) &&
               t.tap_rows == (!weight ? 0
                              : line  ? 1

@@ -43,10 +43,10 @@ std::optional<std::string> cuda_maps_unsuited(const ConvProblem& p, int rows, in
 }
 
 std::int64_t cuda_clusters_at_a_time(const CudaSpec& spec, std::int64_t cluster, std::int64_t resident) {
-  // A cluster lies in one of eight parts of a chip, of which one has two SMs fewer than the others have at least. Of an
-  // H200's and an H100's 132 SMs fifteen clusters of 8 find place at a time, sixteen do not, nor 32 of 4, nor 24 of 5
-  // (docs/log/2026-11-cuda-conv.md).
-  constexpr std::int64_t kPartsOfChip = 8, kMissing = 2;
+  // A cluster lies in one of eight parts of a chip, of which one has fewer SMs than the others. Of an H200's and an
+  // H100's 132 SMs fifteen clusters of 8 find place at a time, and sixteen of 6; sixteen of 7 or 8 do not, nor 32 of 4,
+  // nor 24 of 5 (docs/log/2026-11-cuda-conv.md).
+  constexpr std::int64_t kPartsOfChip = 8, kMissing = 4;
   const std::int64_t places = spec.reference.sms / kPartsOfChip * resident;
   return std::max<std::int64_t>((kPartsOfChip - 1) * (places / cluster) + (places - kMissing * resident) / cluster, 1);
 }

@@ -1,8 +1,9 @@
 // Convolution of groups of few channels, forward and backward data. Channels of the result lie along the lanes, those
 // of as many groups as a vector holds, so that a tap of a pixel is a vector of the image times a vector of weights:
 // where a group has one channel (depthwise) the image's own, else one channel of each group, spread over the group's
-// lanes; of int8 in fours (vpdpbusd) four channels of each group, whose sums are integers. A task computes a run of
-// pixels for a block of channels. Only rows of taps that meet the image are visited, and of floats only taps.
+// lanes; of bf16 in pairs (vdpbf16ps) two channels of each group, of int8 in fours (vpdpbusd) four, whose sums are
+// integers. A task computes a run of pixels for a block of channels. Only rows of taps that meet the image are visited,
+// and of floats only taps.
 
 constexpr int kBlockChannels = 32 * kLanes;  // of a task: long enough lines for the prefetchers
 constexpr int kPixelsOfTask = 512;
@@ -105,8 +106,8 @@ void run_pack(const void* args_pointer, long long task, void*) {
     return args.filter[dim] == 1 || s.spatial[dim] == within * width * step;
   };
   if (even(2, 1) && even(1, args.filter[2]) && even(0, args.filter[1] * args.filter[2])) {
-    for (long long first = 0; first < taps * width; first += kLanes, to += kLanes * kLanes) {
-      const int some = (int)min_of(kLanes, taps * width - first);
+    for (long long first = 0; first < taps * width; first += kChunk, to += kLanes * kLanes) {
+      const int some = (int)min_of(kChunk, taps * width - first);
       float lines[kLanes * kLanes], turned[kLanes * kLanes];
       for (int l = 0; l < kLanes; ++l) {
         if (l < count)
@@ -115,16 +116,17 @@ void run_pack(const void* args_pointer, long long task, void*) {
           store(lines + l * kLanes, Vec{});
       }
       transpose_block(lines, kLanes, turned, kLanes);
-      for (int i = 0; i < some; ++i) store(to + i * kLanes, load(turned + i * kLanes));
+      for (int i = 0; i < words_of(some); ++i) store(to + i * kLanes, load(turned + i * kLanes));
     }
     return;
   }
   for (long long tap = 0; tap < taps; ++tap) {
     const Stored* const from = w + tap_place(args, tap);
-    for (long long j = 0; j < width; ++j, to += kLanes) {
-      Stored some[kLanes] = {};
-      for (int l = 0; l < count; ++l) some[l] = from[place(l) + j * other];
-      store(to, load_floats<kElement, kLanes>(some));
+    for (long long j = 0; j < width; j += kPack, to += kLanes) {
+      Stored some[kLanes][kPack] = {};
+      for (int l = 0; l < count; ++l)
+        for (int e = 0; e < kPack; ++e) some[l][e] = from[place(l) + (j + e) * other];
+      words_of_chunk<false>(some[0], to);
     }
   }
 }
@@ -180,7 +182,7 @@ inline Met met_by_all(const Axis& axis) {
 
 template <class S>
 TS_INLINE S multiplied(S sum, Vec weights, Vec image) {
-  if constexpr (kOffset)
+  if constexpr (kPack > 1)
     return multiply_add(image, weights, sum);
   else
     return sum + weights * image;
@@ -208,6 +210,24 @@ struct Spread {  // one channel of each group in all its lanes
 
 struct Broadcast {  // the same, of groups as wide as a vector, from memory: permutations and products share a port
   TS_INLINE Vec operator()(const Stored* from, long long channel) const { return splat((float)from[channel]); }
+};
+
+struct SpreadPairs {  // one pair of channels of each group in all its lanes
+  const IVec* lanes;
+  TS_INLINE Vec operator()(const Stored* from, long long word) const {
+    typedef float Half __attribute__((vector_size(32), aligned(1), may_alias));
+    Vec x;
+    asm("vbroadcastf64x4 %1, %0" : "=v"(x) : "m"(*reinterpret_cast<const Half*>(from)));
+    return permuted(x, lanes[word]);
+  }
+};
+
+struct BroadcastPairs {  // the same, of groups as wide as a vector
+  TS_INLINE Vec operator()(const Stored* from, long long word) const {
+    int x;
+    __builtin_memcpy(&x, from + 2 * word, 4);
+    return (Vec)splat(x);
+  }
 };
 
 struct SpreadFours {  // one word of each group in all its lanes
@@ -238,6 +258,7 @@ struct Gathered {  // channels that do not lie behind one another, or are less t
     Stored some[kLanes] = {};
     for (int l = 0; l < count; ++l) some[l] = from[places[l]];
     if constexpr (kOffset) return SpreadFours{lanes}(some, channel);
+    if constexpr (kPack == 2) return SpreadPairs{lanes}(some, channel);
     return permuted(load_floats<kElement, kLanes>(some), lanes[channel]);
   }
 };
@@ -436,8 +457,9 @@ struct Line {
     });
   }
 
-  // The last row of taps is new to the caches: brings what the pixels behind these meet of it.
-  TS_INLINE void prefetch(long long i) const {
+  // The last `rows` rows of the image are new to the caches: brings what the pixels from i on meet of them. Behind a
+  // line's last pixel that is where the next line begins.
+  TS_INLINE void prefetch(long long i, long long rows) const {
     const TsConvStrides& from = kForward ? args.x_strides : args.y_strides;
     const Axis &outer = phase.axis[0], &middle = phase.axis[1], &inner = phase.axis[2];
     if (!dense || outer_met.first >= outer_met.end || middle_met.first >= middle_met.end) return;
@@ -447,10 +469,12 @@ struct Line {
                               channel_place(from, width_of(args), first) +
                               (i0 * outer.pace + outer.start + last0 * outer.hop) * from.spatial[0] +
                               (i1 * middle.pace + middle.start + last1 * middle.hop) * from.spatial[1];
-    const long long at = i * inner.pace, count = min_of(kTogether * inner.pace, inner.size - at);
-    for (long long p = 0; p < count; ++p)
-      for (long long channel = first; channel < end; channel += 64 / (long long)sizeof(Stored))
-        __builtin_prefetch(row + (at + p) * from.spatial[2] + (channel - first));
+    for (long long r = 0; r < rows; ++r)
+      for (long long p = 0; p < kTogether * inner.pace; ++p) {
+        const Stored* const met = row - r * from.spatial[1] + (i * inner.pace + p) * from.spatial[2];
+        for (long long channel = first; channel < end; channel += 64 / (long long)sizeof(Stored))
+          __builtin_prefetch(met + (channel - first));
+      }
   }
 
   // Where sums of pixels go, from pixel 0 of the line on: to the result where no operation follows, else to this
@@ -486,6 +510,10 @@ struct Line {
       if (width_of(args) == kLanes) return use(BroadcastFours{});
       return use(SpreadFours{lanes});
     }
+    if constexpr (kPack == 2) {
+      if (width_of(args) == kLanes) return use(BroadcastPairs{});
+      return use(SpreadPairs{lanes});
+    }
     if (width_of(args) == 1) return use(Own{});
     if constexpr (kElement == Element::fp32) {
       if (width_of(args) == kLanes) return use(Broadcast{});
@@ -496,7 +524,7 @@ struct Line {
   // `pixels` of kPixels pixels from i on: sums of a block of channels.
   template <int kPixels, int kTaps, int kPace>
   void slide(long long i, int pixels, const Target& to) const {
-    if constexpr (kPixels == kTogether) prefetch(i + kTogether);
+    if constexpr (kPixels == kTogether) prefetch(i + kTogether, phase.axis[1].pace);
     for (long long vector = first; vector < end; vector += kLanes) {
       const long long channel = vector_start(args, vector);
       if (channel + kLanes > end) {
@@ -647,7 +675,7 @@ struct Line {
       const Target to = from_pixel(all, i), second_to = to.behind(to_second);
       const bool whole = i + inner.start + min_of(0, (kTaps - 1) * inner.hop) >= 0 &&
                          i + kTogether - 1 + inner.start + max_of(0, (kTaps - 1) * inner.hop) < inner.size;
-      next.prefetch(i + kTogether);
+      next.prefetch(i + kTogether, 2);
       for (long long vector = first; vector < end; vector += kLanes) {
         const long long channel = vector_start(args, vector);
         if (channel + kLanes > end) {

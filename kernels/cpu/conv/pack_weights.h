@@ -117,9 +117,15 @@ inline void pack_part(const Call& args, const PackedWeights& packed, long long g
   if constexpr (kForward) {
     pack_turned(from, s.batch, args.line(s), channel, channel + elements, columns, width, to, lines);
   } else {
-    for (int word = 0; word < filled; ++word)
+    // Rows of w of which a panel reads one or two lines: no prefetcher of the processor follows them.
+    constexpr int kAhead = 16;
+    for (int word = 0; word < filled; ++word) {
+      for (int e = 0; e < kPack; ++e)
+        for (int c = 0; c < width; c += 64 / (int)sizeof(Stored))
+          __builtin_prefetch(from + ((first + word + kAhead) * kPack + e) * s.batch + c * s.channel);
       pack_word(from + (first + word) * kPack * s.batch, s.channel, s.batch, columns, width, elements - word * kPack,
                 to + word * width);
+    }
   }
   if constexpr (kTiles) zero_words(to + filled * width, (int)(words - filled) * width);
 }

@@ -106,7 +106,17 @@ inline int cut(const Call& args, const Phase& phase, long long tap_words, long l
 inline void inner_part_to_words(const Stored* from, const ChannelLine& line, long long channel, Call::Part part,
                                 int count, float* to) {
   if (part.first >= part.end) return empty_words(to, words_of(count));
-  Stored some[kTileK * kPack] = {};
+  if constexpr (kWordsAreStored && kLoadsParts) {
+    if (line.even && line.step == 1) {
+      for (int i = 0; i < count; i += kChunk) {
+        const auto within = [&](long long at) { return (int)min_of(kChunk, max_of(0, at - i)); };
+        store(to + i / kPack, raised<true>(load_between(from + channel + i, within(part.first), within(part.end))));
+      }
+      return;
+    }
+  }
+  Stored some[kTileK * kPack];
+  for (int i = 0; i < count; i += kChunk) __builtin_memset(some + i, 0, kChunk * sizeof(Stored));
   line.copy(from, channel + part.first, (int)(part.end - part.first), some + part.first);
   line_to_words<true>(some, 1, count, to);
 }

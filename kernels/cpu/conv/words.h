@@ -149,17 +149,27 @@ TS_INLINE void words_of_chunk(const Stored* from, float* to) {
   }
 }
 
-// A vector of the first `count` elements, behind which nothing may be read, and zeros. (AVX-512; a template, because
-// only its kernels have the instruction.)
+// A vector of elements first .. end - 1 of those from `from` on, beside which nothing may be read, and zeros. (AVX-512;
+// a template, because only its kernels have the instruction.)
 constexpr bool kLoadsParts = kLanes == 16;
 typedef float TightVec __attribute__((vector_size(4 * kLanes), aligned(1), may_alias));
 template <class V = Vec>
-TS_INLINE V load_part(const Stored* from, int count) {
+TS_INLINE V load_masked(const Stored* from, unsigned long long bytes) {
   V x;
-  asm("vmovdqu8 %1, %0%{%2%}%{z%}"
-      : "=v"(x)
-      : "m"(*reinterpret_cast<const TightVec*>(from)), "Yk"(~0ull >> (64 - count * (int)sizeof(Stored))));
+  asm("vmovdqu8 %1, %0%{%2%}%{z%}" : "=v"(x) : "m"(*reinterpret_cast<const TightVec*>(from)), "Yk"(bytes));
   return x;
+}
+template <class V = Vec>
+TS_INLINE V load_between(const Stored* from, int first, int end) {
+  constexpr int kSize = sizeof(Stored);
+  if (first >= end) return V{};
+  return load_masked<V>(from, ~0ull >> (64 - (end - first) * kSize) << first * kSize);
+}
+
+// The first `count`, of which there are some.
+template <class V = Vec>
+TS_INLINE V load_part(const Stored* from, int count) {
+  return load_masked<V>(from, ~0ull >> (64 - count * (int)sizeof(Stored)));
 }
 
 // A line of `count` elements, `step` apart, as words along it. What the last word lacks is zero.

@@ -34,8 +34,9 @@ bool has_tiles(const CpuConvParameters& p) {
 /// What the fragments are written for. The rules of instances/conv/cpu.cpp refuse the rest before an instance comes
 /// here, so a failure is a defect of a rule.
 Status check_conv(const CpuConvParameters& p) {
-  if (p.depthwise && (p.instruction == Instruction::fma_f32 ||
-                      (p.instruction == Instruction::dot_int8 && multiplies(p.instruction, p.element, p.level))))
+  const bool pairs = p.instruction == Instruction::dpbf16 && p.direction != ConvDirection::backward_weight;
+  if (p.depthwise && (p.instruction == Instruction::fma_f32 || ((p.instruction == Instruction::dot_int8 || pairs) &&
+                                                                multiplies(p.instruction, p.element, p.level))))
     return {};
   const bool tiles = has_tiles(p);
   if (!p.depthwise && multiplies(p.instruction, p.element, p.level) && p.tile_m > 0 &&

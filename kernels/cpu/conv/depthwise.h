@@ -5,7 +5,6 @@
 // integers. A task computes a run of pixels for a block of channels. Only rows of taps that meet the image are visited,
 // and of floats only taps.
 
-constexpr int kBlockChannels = 32 * kLanes;  // of a task: long enough lines for the prefetchers
 constexpr int kPixelsOfTask = 512;
 constexpr int kTogether = 8;  // pixels that share the loads of the weights
 constexpr bool kPairs =
@@ -15,120 +14,9 @@ constexpr int kTapsOfGroups = 3;  // at most as many neighbouring taps share tho
 
 static_assert(kTogether <= kAccumulators);
 
-// Words of a group's channels of the image, which are its channels where words are floats.
-TS_INLINE long long words_of_group(const TsConvArgs& args) {
-  return blocks_of(width_of(args), kPack);
-}
-
-// Packed weights: for each vector of the result's channels its taps, each with as many vectors as the group has words;
-// behind them, for each row of taps, what is added for the offset of the image's elements.
-TS_INLINE long long words_of_vector(const TsConvArgs& args) {
-  return kLanes * (taps_of(args) * words_of_group(args) + (kOffset ? args.filter[0] * args.filter[1] : 0));
-}
-
-// Where a vector of channels begins, that from `channel` on. The last one begins earlier where it would not be whole,
-// and shares channels with the one before; not where its block has no other.
-TS_INLINE long long vector_start(const TsConvArgs& args, long long channel) {
-  const long long channels = channels_of(args);
-  return channel + kLanes > channels && channels % kBlockChannels >= kLanes ? channels - kLanes : channel;
-}
-
-TS_INLINE const float* weights_of_vector(const TsConvArgs& args, long long start) {
-  return static_cast<const float*>(args.workspace) + blocks_of(start, kLanes) * words_of_vector(args);
-}
-
-long long workspace_size(const void* args_pointer) {
-  const TsConvArgs& args = arguments(args_pointer);
-  return 4 * blocks_of(channels_of(args), kLanes) * words_of_vector(args);
-}
-
 // Sums of pixels of two lines, and what the epilogue reads of one.
 long long scratch_size(const void*) {
   return 4ll * 2 * kTogether * kBlockChannels + 4 * kLanes;
-}
-
-long long pack_tasks(const void* args_pointer) {
-  return blocks_of(channels_of(arguments(args_pointer)), kLanes);
-}
-
-// Where tap `tap` of a filter lies behind its first.
-TS_INLINE long long tap_place(const TsConvArgs& args, long long tap) {
-  const TsConvStrides& s = args.w_strides;
-  const long long h = tap / args.filter[2];
-  return h / args.filter[1] * s.spatial[0] + h % args.filter[1] * s.spatial[1] + tap % args.filter[2] * s.spatial[2];
-}
-
-// Weights of `count` channels of the result in fours of the image's. A word may be of several groups, of which each
-// multiplies the others' channels by zero.
-template <class S = Sum>
-inline void pack_fours(const TsConvArgs& args, long long channel, int count, float* to) {
-  const TsConvStrides& s = args.w_strides;
-  const long long width = width_of(args), words = words_of_group(args);
-  const Stored* const w = static_cast<const Stored*>(args.w);
-  const bool dense = width >= 4 && s.channel == 1;
-  const Stored* lane[kLanes];
-  for (int l = 0; l < count; ++l) lane[l] = w + (channel + l) / width * s.group + l % width * s.batch;
-  float* offset = to + taps_of(args) * words * kLanes;
-  S total = {};
-  for (long long tap = 0; tap < taps_of(args); ++tap) {
-    long long place = tap_place(args, tap);
-    for (long long word = 0; word < words; ++word, to += kLanes, place += 4 * s.channel) {
-      Stored some[kLanes][4] = {};
-      for (int l = 0; dense && l < count; ++l) __builtin_memcpy(some[l], lane[l] + place, 4);
-      for (int l = 0; !dense && l < count; ++l)
-        for (int c = 0; c < min_of(4, width); ++c) some[l][(l - l % width + c) % 4] = lane[l][place + c * s.channel];
-      const Vec fours = *reinterpret_cast<const LooseVec*>(some);
-      store(to, fours);
-      total = multiply_add((Vec)splat(0x01010101), fours, total);
-    }
-    if ((tap + 1) % args.filter[2] > 0) continue;
-    store(offset, (Vec)(total * -128));
-    offset += kLanes;
-    total = S{};
-  }
-}
-
-void run_pack(const void* args_pointer, long long task, void*) {
-  const TsConvArgs& args = arguments(args_pointer);
-  const TsConvStrides& s = args.w_strides;
-  const long long taps = taps_of(args), width = width_of(args), channel = vector_start(args, task * kLanes);
-  const int count = (int)min_of(kLanes, channels_of(args) - channel);
-  const long long own = kForward ? s.batch : s.channel, other = kForward ? s.channel : s.batch;
-  const Stored* const w = static_cast<const Stored*>(args.w);
-  const auto place = [&](int l) { return (channel + l) / width * s.group + (channel + l) % width * own; };
-  float* to = static_cast<float*>(args.workspace) + task * words_of_vector(args);
-  if constexpr (kOffset) return pack_fours(args, channel, count, to);
-  // A channel's weights that lie evenly are lines, which are turned. The stride of a dimension's only member says
-  // nothing.
-  const int inner = args.filter[2] > 1 ? 2 : args.filter[1] > 1 ? 1 : 0;
-  const long long step = width == 1 ? s.spatial[inner] : other;
-  const auto even = [&](int dim, long long within) {
-    return args.filter[dim] == 1 || s.spatial[dim] == within * width * step;
-  };
-  if (even(2, 1) && even(1, args.filter[2]) && even(0, args.filter[1] * args.filter[2])) {
-    for (long long first = 0; first < taps * width; first += kChunk, to += kLanes * kLanes) {
-      const int some = (int)min_of(kChunk, taps * width - first);
-      float lines[kLanes * kLanes], turned[kLanes * kLanes];
-      for (int l = 0; l < kLanes; ++l) {
-        if (l < count)
-          line_to_words(w + place(l) + first * step, step, some, lines + l * kLanes);
-        else
-          store(lines + l * kLanes, Vec{});
-      }
-      transpose_block(lines, kLanes, turned, kLanes);
-      for (int i = 0; i < words_of(some); ++i) store(to + i * kLanes, load(turned + i * kLanes));
-    }
-    return;
-  }
-  for (long long tap = 0; tap < taps; ++tap) {
-    const Stored* const from = w + tap_place(args, tap);
-    for (long long j = 0; j < width; j += kPack, to += kLanes) {
-      Stored some[kLanes][kPack] = {};
-      for (int l = 0; l < count; ++l)
-        for (int e = 0; e < kPack; ++e) some[l][e] = from[place(l) + (j + e) * other];
-      words_of_chunk<false>(some[0], to);
-    }
-  }
 }
 
 // Pixels of a task: runs of the phases' lines, which are pixels along the innermost coordinate.
@@ -318,31 +206,6 @@ TS_INLINE void slide_rows(Sum (&sums)[kPixels], Sum (&second)[kPixels], const St
       }
   }
 }
-
-// A call as the epilogue sees it, which knows groups of one channel: the channels of wider groups, from `group` on, are
-// its groups.
-struct ChannelsAsGroups : TsConvArgs {
-  TsConvOperand operands[TS_GEMM_MAX_OPERATIONS];
-
-  ChannelsAsGroups(const TsConvArgs& args, long long group) : TsConvArgs(args) {
-    const auto size = [](TsGemmElement type) { return type == TS_FP32 ? 4ll : 2ll; };
-    const auto behind = [](const void* from, long long bytes) {
-      return const_cast<char*>(static_cast<const char*>(from)) + bytes;
-    };
-    TsConvStrides& written = kForward ? y_strides : x_strides;
-    out = behind(out, group * written.group * size(out_type));
-    written.group = written.channel;
-    for (int i = 0; i < TS_GEMM_MAX_OPERATIONS && operations[i] != TS_END; ++i) {
-      TsConvOperand& operand = operands[i] = args.operand[i];
-      const bool tensor = operations[i] == TS_ADD || operations[i] == TS_MULTIPLY;
-      const long long step =
-          tensor ? operand.strides.group * size(out_type) : c * (operations[i] == TS_BIAS ? size(bias_type) : 4);
-      if (operand.data != nullptr) operand.data = behind(operand.data, group * step);
-      operand.strides.group = operand.strides.channel;
-    }
-    operand = operands;
-  }
-};
 
 // Where sums of a line's pixels go: to floats, or as elements of the result where no operation follows.
 struct Target {
@@ -571,21 +434,7 @@ struct Line {
   // `pixels` of up to kTogether pixels from i on.
   void finish(long long i, int pixels, const float* from) const {
     static_assert(kTogether <= kResultLines);
-    const TsConvStrides& strides = (kForward ? written.y_strides : written.x_strides);
-    ResultLines lines;
-    lines.count = pixels;
-    for (int p = 0; p < pixels; ++p) {
-      lines.pixel[p] = pixel;
-      lines.pixel[p].at[2] = phase.axis[2].first + (i + p) * phase.axis[2].step;
-    }
-    const auto unchanged = [](Vec sum, int) { return sum; };
-    if (even)
-      return finish_lines(written, strides, channels_of(args), lines, first, (int)(end - first), from, kBlockChannels,
-                          unchanged);
-    const long long width = width_of(args);
-    for (long long channel = first; channel < end; channel += width)
-      finish_lines(ChannelsAsGroups(args, channel / width), strides, width, lines, 0, (int)width,
-                   from + (channel - first), kBlockChannels, unchanged);
+    finish_channels(args, written, even, phase, pixel, i, pixels, first, end, from, kBlockChannels);
   }
 
   // Calls compute(i, pixels, target) for runs of up to kTogether pixels, and finishes them.
@@ -737,16 +586,6 @@ struct Line {
     });
   }
 };
-
-// Whether the result, and every tensor that the epilogue reads, has its channels evenly.
-inline bool writes_evenly(const TsConvArgs& args) {
-  const long long width = width_of(args);
-  bool even = is_even(kForward ? args.y_strides : args.x_strides, width);
-  for (int i = 0; i < TS_GEMM_MAX_OPERATIONS && args.operations[i] != TS_END; ++i)
-    if (args.operations[i] == TS_ADD || args.operations[i] == TS_MULTIPLY)
-      even = even && is_even(args.operand[i].strides, width);
-  return even;
-}
 
 void run_data(const void* args_pointer, long long task, void* memory) {
   const TsConvArgs& args = arguments(args_pointer);

@@ -16,13 +16,13 @@
 namespace tilesmith {
 namespace {
 
-/// Groups of as many channels as divide a vector's lanes. Floats hold sums of so many products of int8 whole; fours of
-/// int8, and pairs of bf16, are of several channels.
+/// Groups of as many channels as divide a vector's lanes. Floats hold sums of so many products of int8 whole; what
+/// multiplies several elements at once takes groups of several.
 bool suits_lanes(const CpuSpec& spec, Instruction instruction, const ConvProblem& problem) {
   constexpr std::int64_t kWholeProducts = (1 << 24) / (128 * 128);
-  const bool integers = instruction == Instruction::dot_int8;
-  if ((integers || instruction == Instruction::dpbf16) && problem.c < 2) return false;
-  if (!integers && problem.data_type == DataType::int8 && problem.c * taps_of(problem) > kWholeProducts) return false;
+  const bool floats = instruction == Instruction::fma_f32;
+  if (!floats && problem.c < 2) return false;
+  if (floats && problem.data_type == DataType::int8 && problem.c * taps_of(problem) > kWholeProducts) return false;
   return problem.c == problem.k && problem.c > 0 && spec.vector_bits / 32 % problem.c == 0;
 }
 

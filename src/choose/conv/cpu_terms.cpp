@@ -252,6 +252,46 @@ Counts depthwise_data(const ConvProblem& p, const Kernel& kernel) {
   return counts;
 }
 
+// kernels/cpu/conv/channel_tiles.h
+Counts channel_tiles(const ConvProblem& p, const Kernel& kernel) {
+  constexpr double kMostPositions = 512, kTile = 16, kBlockVectors = 4;
+  Counts counts;
+  const bool forward = p.direction == ConvDirection::forward, flat = !forward || (p.stride_h == 1 && p.stride_w == 1);
+  const auto phases = [&](std::size_t d) {
+    return static_cast<double>(forward ? 1 : std::min(p.stride()[d], p.in()[d]));
+  };
+  const auto pace = [&](std::size_t d) { return static_cast<double>(forward ? p.stride()[d] : 1); };
+  const auto taps = [&](std::size_t d) { return static_cast<double>(p.filter()[d]) / phases(d); };
+  const auto reach = [&](std::size_t d) {
+    return static_cast<double>((p.filter()[d] - 1) * p.dilation()[d]) /
+           static_cast<double>(forward ? 1 : p.stride()[d]);
+  };
+  const ConvSpatial size = forward ? p.out() : p.in();
+  const double all_lines = static_cast<double>(size[1]) / phases(1), line = static_cast<double>(size[2]) / phases(2);
+  const double pixels_of_task = line / ceil_div(line, kMostPositions), pitch = pixels_of_task + reach(2);
+  const double most = flat ? std::floor((kMostPositions - pixels_of_task) / pitch) + 1
+                           : std::max(1.0, std::floor(kMostPositions / to_multiple(pixels_of_task, kTile)));
+  const double runs = ceil_div(all_lines, most), lines = all_lines / runs;
+  const double outer = static_cast<double>(p.batch * size[0]) * phases(1) * phases(2);  // of all phases
+  const double tasks_of_block = outer * runs * ceil_div(line, kMostPositions);
+  const double channels = static_cast<double>(p.groups * p.c), vectors = ceil_div(channels, kernel.lanes);
+  const double tiles =
+      flat ? std::ceil(((lines - 1) * pitch + pixels_of_task) / kTile) : lines * std::ceil(pixels_of_task / kTile);
+  const double together = p.dilation_w == 1 ? kernel.pack : 1;
+  const double steps = taps(0) * taps(1) * std::ceil(taps(2) / together);
+  const double blocks = ceil_div(channels, kBlockVectors * kernel.lanes);
+  counts.products = tasks_of_block * tiles * steps * vectors * kTile * kTile * kernel.cycles;
+  counts.copied = tasks_of_block * taps(0) * ((lines - 1) * pace(1) + reach(1) + 1) *
+                  ((pixels_of_task - 1) * pace(2) + reach(2) + 1) * ceil_div(channels, kernel.lanes * kernel.pack);
+  counts.packing = vectors * (static_cast<double>(taps_of(p)) * ceil_div(static_cast<double>(p.c), kernel.pack) +
+                              tasks_of_block * steps * kTile);
+  counts.steps = tasks_of_block * vectors * ceil_div(tiles, 4) * steps;
+  counts.results = pixels(p, size) * vectors;
+  counts.lines = outer * all_lines * blocks;
+  counts.tasks = tasks_of_block * blocks;
+  return counts;
+}
+
 // kernels/cpu/conv/depthwise_weight.h
 Counts depthwise_weight(const ConvProblem& p, const Kernel& kernel) {
   constexpr double kTasksWanted = 64, kLeastPixels = 512, kBlockVectors = 2, kRun = 64;
@@ -286,8 +326,10 @@ Counts depthwise_weight(const ConvProblem& p, const Kernel& kernel) {
 
 Counts counts_of(const ConvProblem& p, const KernelConfig& config, const Kernel& kernel) {
   const bool weight = p.direction == ConvDirection::backward_weight;
-  if (std::get<ConvSignature>(config.signature).depthwise)
+  if (std::get<ConvSignature>(config.signature).depthwise) {
+    if (kernel.tiles) return channel_tiles(p, kernel);
     return weight ? depthwise_weight(p, kernel) : depthwise_data(p, kernel);
+  }
   return weight ? blocked_weight(p, kernel) : blocked_data(p, kernel);
 }
 

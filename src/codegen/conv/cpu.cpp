@@ -34,14 +34,13 @@ bool has_tiles(const CpuConvParameters& p) {
 /// What the fragments are written for. The rules of instances/conv/cpu.cpp refuse the rest before an instance comes
 /// here, so a failure is a defect of a rule.
 Status check_conv(const CpuConvParameters& p) {
-  const bool pairs = p.instruction == Instruction::dpbf16 && p.direction != ConvDirection::backward_weight;
-  if (p.depthwise && (p.instruction == Instruction::fma_f32 || ((p.instruction == Instruction::dot_int8 || pairs) &&
-                                                                multiplies(p.instruction, p.element, p.level))))
-    return {};
-  const bool tiles = has_tiles(p);
-  if (!p.depthwise && multiplies(p.instruction, p.element, p.level) && p.tile_m > 0 &&
-      p.tile_m % (tiles ? 32 : 8) == 0 && p.tile_n > 0 && p.tile_n % (tiles ? 32 : 48) == 0 && p.tile_k > 0 &&
-      p.tile_k % 16 == 0)
+  const bool computed = multiplies(p.instruction, p.element, p.level), tiles = has_tiles(p);
+  const bool of_groups = p.instruction == Instruction::fma_f32 || p.instruction == Instruction::dot_int8 ||
+                         (p.direction != ConvDirection::backward_weight &&
+                          (p.instruction == Instruction::dpbf16 || p.instruction == Instruction::amx_bf16));
+  if (p.depthwise && computed && of_groups) return {};
+  if (!p.depthwise && computed && p.tile_m > 0 && p.tile_m % (tiles ? 32 : 8) == 0 && p.tile_n > 0 &&
+      p.tile_n % (tiles ? 32 : 48) == 0 && p.tile_k > 0 && p.tile_k % 16 == 0)
     return {};
   return fail(
       ErrorCode::internal,
@@ -93,11 +92,15 @@ Result<Source> cpu_conv_source(const CpuConvParameters& p) {
     table.stages = {{"weight_tasks", "run_weight"}, {"reduce_tasks", "run_reduce"}};
   } else {
     fragments.emplace_back("conv/phases.h");
-    if (!p.depthwise) {
+    if (p.depthwise) {
+      fragments.emplace_back("conv/channel_weights.h");
+      fragments.emplace_back("conv/channel_results.h");
+      fragments.emplace_back(has_tiles(p) ? "conv/channel_tiles.h" : "conv/depthwise.h");
+    } else {
       fragments.emplace_back("conv/pack_weights.h");
       fragments.emplace_back("conv/rows.h");
+      fragments.emplace_back("conv/data.h");
     }
-    fragments.emplace_back(p.depthwise ? "conv/depthwise.h" : "conv/data.h");
     table.stages = {{"pack_tasks", "run_pack"}, {"data_tasks", "run_data"}};
   }
   return cpu_source(p.name, p.key, p.level, constants, "conv/abi.h", fragments, table);

@@ -82,11 +82,12 @@ constexpr Rule<ConvSubject> kConvRules[] = {
      }},
     {"instruction_suits_template",
      "the templates multiply with fma, dpbf16, int16dot, vnni or amx; depthwise with fma, and groups of several "
-     "channels of int8 with vnni too, and of bf16 with dpbf16, but not backward weight",
+     "channels of int8 with vnni too, and of bf16 with dpbf16 and amx, but not backward weight",
      [](const ConvSubject& s) {
        const Instruction instruction = s.config.algorithm.instruction;
+       const bool of_bf16 = instruction == Instruction::dpbf16 || instruction == Instruction::amx_bf16;
        return instruction == Instruction::fma_f32 || instruction == Instruction::dot_int8 ||
-              (instruction == Instruction::dpbf16 && s.signature().direction != ConvDirection::backward_weight) ||
+              (of_bf16 && s.signature().direction != ConvDirection::backward_weight) ||
               (!s.signature().depthwise && std::ranges::count(kConvInstructions, instruction) > 0);
      },
      [](const ConvSubject& s) {

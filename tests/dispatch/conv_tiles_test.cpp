@@ -1,0 +1,141 @@
+// Convolution of groups of few channels on AMX, in software where the machine has none: cases with their checks, as a
+// dispatcher runs them, and what must not leak from group to group.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <vector>
+
+#include "codegen/conv/cpu.hpp"
+#include "codegen/cpu_kernel_harness.hpp"
+#include "codegen/emulated_tiles.hpp"
+#include "dispatch/test_store.hpp"
+#include "problem/conv/problem.hpp"
+#include "problem/line.hpp"
+#include "trial/conv/case.hpp"
+#include "trial/trial.hpp"
+
+namespace tilesmith {
+namespace {
+
+/// A kernel that no registry has, on the calling thread.
+class LoneKernel final : public ConvPlan {
+ public:
+  LoneKernel(const ConvPlan& other, const TsCpuKernel& kernel)
+      : ConvPlan(other.problem(), other.info()), kernel_(kernel) {}
+
+  Status run(const ConvArguments& arguments, const RunOptions&) const override {
+    const TsConvArgs args = cpu_arguments(problem(), arguments, 1, nullptr);
+    run_kernel(kernel_, &args);
+    return {};
+  }
+
+ private:
+  const TsCpuKernel& kernel_;
+};
+
+Result<const TsCpuKernel*> tiles_of(ConvDirection direction) {
+  TS_ASSIGN(Source source, cpu_conv_source({.name = "test",
+                                            .level = CpuLevel::x86_64_amx,
+                                            .direction = direction,
+                                            .depthwise = true,
+                                            .instruction = Instruction::amx_bf16,
+                                            .element = ElementType::bf16}));
+  if (!machine_has(CpuLevel::x86_64_amx)) source.text = with_emulated_tiles(source.text);
+  return compile_kernel(source, std::getenv("TILESMITH_CACHE_DIR"));
+}
+
+class ConvTiles : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!machine_has(CpuLevel::x86_64_v4_bf16)) GTEST_SKIP() << "the kernel's vectors are AVX512-BF16";
+  }
+};
+
+TEST_P(ConvTiles, AgreeWithTheReference) {
+  const auto line = parse_line(fmt::format("conv --dtype bf16 {}", GetParam()));
+  ASSERT_TRUE(line) << line.error().text();
+  const auto conv = ConvCase::create(std::get<RandomCall<Conv>>(*line));
+  ASSERT_TRUE(conv) << conv.error().text();
+  const auto kernel = tiles_of(conv->problem().direction);
+  ASSERT_TRUE(kernel) << kernel.error().text();
+  Dispatcher dispatcher({.threads = 1});
+  const auto plan = dispatcher.plan(conv->problem());
+  ASSERT_TRUE(plan) << plan.error().text();
+  const auto reference = conv->reference(1);
+  ASSERT_TRUE(reference) << reference.error().text();
+  auto trial = Trial<Conv>::create(*conv, Device{});
+  const auto verdict = trial->verify(LoneKernel(**plan, **kernel), **reference);
+  ASSERT_TRUE(verdict) << verdict.error().text();
+  EXPECT_EQ(verdict->outcome, Outcome::pass) << verdict->tensor << ": " << verdict->reason;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Problems, ConvTiles,
+    ::testing::Values(
+        "--groups 32 -c 16 -k 16 --in 28,28 --filter 3,3 --pad 1,1", "--groups 6 -c 8 -k 8 --in 56,56 --filter 3,3",
+        "--batch 2 --groups 5 -c 4 -k 4 --in 7,19 --filter 3,5 --stride 2,1 --pad 1,2 --epilogue bias,add",
+        "--groups 3 -c 16 -k 16 --in 9,11 --filter 2,3 --dilation 2,2 --pad 2,2 --layout nchw --epilogue bias,relu",
+        "--batch 2 --groups 10 -c 2 -k 2 --in 4,6,7 --filter 3,2,2 --stride 2,1,3 --dilation 1,2,1 --pad 2,1,0",
+        "--groups 2 -c 16 -k 16 --in 1300 --filter 31 --pad 15 --dtype-out fp32",
+        "--direction bwd_data --groups 32 -c 16 -k 16 --in 14,14 --filter 3,3 --pad 1,1",
+        "--direction bwd_data --batch 2 --groups 7 -c 4 -k 4 --in 14,13 --filter 3,4 --stride 2,3 --pad 2,1",
+        "--direction bwd_data --groups 3 -c 8 -k 8 --in 17,33 --filter 5,5 --stride 3,2 --dilation 1,3 --layout nchw"),
+    [](const auto& which) { return std::to_string(which.index); });
+
+// What is infinite or NaN meets the weights of its own group alone, and of its taps.
+TEST(ConvTilesOfGroups, DoNotSeeOneAnother) {
+  if (!machine_has(CpuLevel::x86_64_v4_bf16)) GTEST_SKIP() << "the kernel's vectors are AVX512-BF16";
+  constexpr std::int64_t kRow = 4, kColumn = 7, kGroup = 3, kReach = 1;
+  const ConvProblem p{.data_type = DataType::bf16,
+                      .type_out = DataType::bf16,
+                      .groups = 10,
+                      .c = 4,
+                      .k = 4,
+                      .in_h = 9,
+                      .in_w = 20,
+                      .filter_h = 2 * kReach + 1,
+                      .filter_w = 2 * kReach + 1,
+                      .pad_h = kReach,
+                      .pad_w = kReach,
+                      .pad_high_h = kReach,
+                      .pad_high_w = kReach};
+  const auto kernel = tiles_of(p.direction);
+  ASSERT_TRUE(kernel) << kernel.error().text();
+  const std::int64_t channels = p.groups * p.c;
+  for (const float poison : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    std::vector<float> values(static_cast<std::size_t>(p.in_h * p.in_w * channels), 1.0F);
+    values[static_cast<std::size_t>((kRow * p.in_w + kColumn) * channels + kGroup * p.c + 2)] = poison;
+    ConvInputs inputs;
+    inputs.x = make_array(ElementType::bf16, {1, p.in_h, p.in_w, channels}, values);
+    inputs.w = make_array(ElementType::bf16, {channels, p.filter_h, p.filter_w, p.c},
+                          std::vector<float>(static_cast<std::size_t>(channels * p.filter_h * p.filter_w * p.c), 1.0F));
+    const auto conv = ConvCase::create({.problem = p, .numbers = {}}, std::move(inputs));
+    ASSERT_TRUE(conv) << conv.error().text();
+    Dispatcher dispatcher({.threads = 1});
+    const auto plan = dispatcher.plan(conv->problem());
+    ASSERT_TRUE(plan) << plan.error().text();
+    auto trial = Trial<Conv>::create(*conv, Device{});
+    const auto outputs = trial->run(LoneKernel(**plan, **kernel));
+    ASSERT_TRUE(outputs) << outputs.error().text();
+    const std::vector<float> result = outputs->array("out").to_floats();
+    for (std::int64_t h = 0; h < p.in_h; ++h)
+      for (std::int64_t v = 0; v < p.in_w; ++v)
+        for (std::int64_t k = 0; k < channels; ++k) {
+          const bool meets = std::abs(h - kRow) <= kReach && std::abs(v - kColumn) <= kReach && k / p.k == kGroup;
+          const std::int64_t taps = (std::min(h + kReach, p.in_h - 1) - std::max<std::int64_t>(h - kReach, 0) + 1) *
+                                    (std::min(v + kReach, p.in_w - 1) - std::max<std::int64_t>(v - kReach, 0) + 1);
+          const float got = result[static_cast<std::size_t>((h * p.in_w + v) * channels + k)];
+          if (meets)
+            EXPECT_FALSE(std::isfinite(got)) << "channel " << k << ", pixel " << h << "," << v;
+          else
+            EXPECT_EQ(got, static_cast<float>(taps * p.c)) << "channel " << k << ", pixel " << h << "," << v;
+        }
+  }
+}
+
+}  // namespace
+}  // namespace tilesmith

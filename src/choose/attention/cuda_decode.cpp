@@ -62,6 +62,15 @@ double join_launch_seconds(const CudaDecodeModel& model, std::int64_t pieces, in
   return (model.join_launch_us + share * model.part_us / 2) * 1e-6;
 }
 
+/// Of a row's columns, those that a warp of a launch that joins takes at once, of `blocks` blocks that each fill an SM
+/// if it takes one: more, where they would take turns. Of no more pieces than a warp then loads together, so that a
+/// row's bits do not depend on it.
+std::int64_t join_units(std::int64_t pieces, std::int64_t blocks, int head_dim_v, const CudaReferenceChip& chip) {
+  constexpr int kUnits = 4;
+  if (ts_decode_join_units(head_dim_v) != kUnits || blocks <= chip.sms) return 1;
+  return pieces <= 4 ? 4 : pieces <= 8 ? 2 : 1;
+}
+
 /// The greater of two limits, and near both a little more: the eighth root of the sum of eighth powers.
 double near_both(double a, double b) {
   const double most = std::max(a, b);
@@ -222,6 +231,15 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     // Two pieces a block, so that rounding leaves little of the chip idle; partials of latent rows are too wide for
     // that.
     best.wanted_pieces = shape.splits > 0 || shape.batch_invariant ? 0 : best.blocks * (s.latent ? 1 : 2);
+    // Where sequences of one length are not cut, a launch that joins would most often find nothing to do, and its
+    // blocks of many registers take long to come and go: 20 of 254 us (docs/log/2026-11-cuda-decode.md).
+    const std::int64_t wanted_tiles = ceil_div(work.items * tiles, std::max<std::int64_t>(1, best.wanted_pieces));
+    if (s.latent && best.wanted_pieces > 0 && 2 * tiles < 3 * std::max(best.piece_tiles, wanted_tiles))
+      best.joins_apart = false;
+  }
+  if (best.joins_apart && best.join_warps == 1) {
+    const int blocks = ts_decode_join_blocks(static_cast<int>(part_rows), s.head_dim_v, facts.threads, 1, 1);
+    best.join_units = join_units(best.pieces, work.items * blocks, s.head_dim_v, chip);
   }
   best.apart = best.blocks <= chip.sms;
   if (!shape.uneven) {

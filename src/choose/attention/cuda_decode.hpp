@@ -20,6 +20,7 @@ struct CudaDecodeWork {
   std::int64_t most_pieces = 0;
   bool joins_apart = false;     ///< partial results are joined by a launch of its own, not by the last to arrive
   std::int64_t join_warps = 1;  ///< of that launch: those that share the pieces of a row out
+  std::int64_t join_units = 1;  ///< of it: 128 columns of a row each, that a warp takes at once
   std::int64_t blocks = 0;      ///< of threads
   /// Of tensors: so many key heads, of all sequences, are not cut, and the others into `pieces`: they fill what whole
   /// ones leave of the chip.

@@ -87,11 +87,11 @@ Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProbl
   const bool late = uneven ? !work.apart : work.ends_unevenly && work.seconds > kLong * 1e-6;
   made->end_tiles_ = late ? 0 : 1;
   made->join_ = launch;
-  made->join_.grid = {
-      static_cast<unsigned>(work.row_blocks * p.heads_kv),
-      static_cast<unsigned>(ts_decode_join_blocks(static_cast<int>(part_rows), static_cast<int>(p.head_dim_v),
-                                                  facts.threads, static_cast<int>(work.join_warps))),
-      static_cast<unsigned>(p.batch)};
+  made->join_.grid = {static_cast<unsigned>(work.row_blocks * p.heads_kv),
+                      static_cast<unsigned>(ts_decode_join_blocks(
+                          static_cast<int>(part_rows), static_cast<int>(p.head_dim_v), facts.threads,
+                          static_cast<int>(work.join_warps), static_cast<int>(work.join_units))),
+                      static_cast<unsigned>(p.batch)};
   made->join_.dynamic_shared_bytes = static_cast<unsigned>(ts_decode_join_bytes(facts.threads));
   return made;
 }
@@ -151,6 +151,7 @@ Status CudaDecodePlan::run(const AttentionArguments& a, const RunOptions& option
       if (work_.queued) arguments.queue = arguments.counters++;
       arguments.partials = memory.parts;
       arguments.join_warps = static_cast<int>(work_.join_warps);
+      arguments.join_units = static_cast<int>(work_.join_units);
       arguments.piece_counts = reinterpret_cast<int*>(arguments.partials) + size_.part_bytes / 4 - work_.items;
     }
     TsCudaKeyMaps maps{};

@@ -200,6 +200,32 @@ TEST(CudaDecode, ManyRowsAreJoinedByALaunchOfTheirOwn) {
   EXPECT_FALSE(joins_apart(p)) << "there is one piece";
 }
 
+AttentionProblem latent_problem(std::int64_t batch, std::int64_t heads, std::int64_t keys) {
+  AttentionProblem p = decode_problem(batch, heads, 1, keys);
+  p.head_dim_qk = 576, p.head_dim_v = 512, p.latent = true, p.page_size = 64;
+  return p;
+}
+
+// A launch that joins finds nothing to do where lists of sequences of one length are not cut. Of latent rows its blocks
+// fill an SM each, so that a warp takes more of a row where there would be more of them.
+TEST(CudaDecode, LatentRowsAreJoinedByALaunchWhereSequencesAreCut) {
+  struct Case {
+    std::int64_t batch, heads, keys;
+    bool joins_apart;
+    std::int64_t join_units;
+  };
+  for (const Case& c : {Case{16, 128, 4096, true, 4}, Case{32, 64, 8192, true, 4}, Case{8, 128, 4096, true, 2},
+                        Case{1, 128, 8192, true, 1}, Case{128, 128, 4096, false, 1}, Case{128, 16, 4096, false, 1}}) {
+    const AttentionProblem p = latent_problem(c.batch, c.heads, c.keys);
+    const CudaDecodeWork work = work_of(p, decode_kernels(p).front());
+    EXPECT_EQ(work.joins_apart, c.joins_apart) << c.batch << " " << c.heads;
+    EXPECT_EQ(work.join_units, c.join_units) << c.batch << " " << c.heads;
+  }
+  AttentionProblem fixed = latent_problem(128, 128, 4096);
+  fixed.splits = 2;
+  EXPECT_TRUE(work_of(fixed, decode_kernels(fixed).front()).joins_apart) << "all are cut";
+}
+
 TEST(CudaDecode, FewRowsInPagesAreReadByNoOtherKernel) {
   AttentionProblem p = decode_problem(2, 8, 2, 4096);
   p.page_size = 16, p.seqlen_q = 16;

@@ -26,8 +26,8 @@ constexpr int ts_decode_join_units(int head_dim_v) {
 constexpr int ts_decode_join_bytes(int threads) {
   return threads * TS_DECODE_JOIN_LANE_BYTES;
 }
-constexpr int ts_decode_join_blocks(int rows, int head_dim_v, int threads, int join_warps) {
-  return (rows * ts_decode_join_units(head_dim_v) * join_warps + threads / 32 - 1) / (threads / 32);
+constexpr int ts_decode_join_blocks(int rows, int head_dim_v, int threads, int join_warps, int join_units) {
+  return (rows * ts_decode_join_units(head_dim_v) / join_units * join_warps + threads / 32 - 1) / (threads / 32);
 }
 constexpr long long ts_decode_groups(long long pieces, int head_dim_v) {
   return (pieces + ts_decode_group(head_dim_v) - 1) / ts_decode_group(head_dim_v);
@@ -65,5 +65,6 @@ struct TsCudaDecodeArgs : TsCudaAttentionArgs {
   int group;               // query heads of a key head
   int join;                // TS_DECODE_..
   int join_warps;          // of a launch that joins: those that share a row's parts out
+  int join_units;          // of it: those of a row that a warp takes at once, of one of four; with one warp alone
   int* piece_counts;       // of each item of a list, for a launch that joins
 };

@@ -217,7 +217,10 @@ TEST(CudaDecode, LatentRowsAreJoinedByALaunchWhereSequencesAreCut) {
   for (const Case& c : {Case{16, 128, 4096, true, 4}, Case{32, 64, 8192, true, 4}, Case{8, 128, 4096, true, 2},
                         Case{1, 128, 8192, true, 1}, Case{128, 128, 4096, false, 1}, Case{128, 16, 4096, false, 1}}) {
     const AttentionProblem p = latent_problem(c.batch, c.heads, c.keys);
-    const CudaDecodeWork work = work_of(p, decode_kernels(p).front());
+    const KernelConfig config = decode_kernels(p).front();
+    EXPECT_EQ(config.algorithm.tile[1], 128) << "two stages of 64 keys are slower";
+    EXPECT_TRUE(config.algorithm.late_wait);
+    const CudaDecodeWork work = work_of(p, config);
     EXPECT_EQ(work.joins_apart, c.joins_apart) << c.batch << " " << c.heads;
     EXPECT_EQ(work.join_units, c.join_units) << c.batch << " " << c.heads;
   }

@@ -14,6 +14,8 @@ namespace {
 
 /// Pieces that an item may have: more only make the join longer.
 constexpr std::int64_t kMostPieces = 512;
+/// Blocks of a cluster on every chip that has clusters (CUDA C++ Programming Guide, thread block clusters).
+constexpr std::int64_t kClusterBlocks = 8;
 /// Blocks of keys of a piece whose start and end take little of its time.
 constexpr std::int64_t kLongEnough = 16;
 /// Of a piece of a batch-invariant call, at least. Partials of many rows, or of latent ones, are wide.
@@ -237,6 +239,12 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     if (s.latent && best.wanted_pieces > 0 && 2 * tiles < 3 * std::max(best.piece_tiles, wanted_tiles))
       best.joins_apart = false;
   }
+  // Where blocks are no more than SMs, and pieces no more than a cluster's blocks, a list could only give short
+  // sequences fewer pieces.
+  if (shape.uneven && s.latent && s.mode == SequenceMode::batch &&
+      config.algorithm.pipeline == Pipeline::decode_wgmma && best.wanted_pieces > 0 && !best.queued &&
+      best.pieces <= kClusterBlocks && best.blocks == best.items * best.pieces)
+    best.cluster = best.pieces;
   if (best.joins_apart && best.join_warps == 1) {
     const int blocks = ts_decode_join_blocks(static_cast<int>(part_rows), s.head_dim_v, facts.threads, 1, 1);
     best.join_units = join_units(best.pieces, work.items * blocks, s.head_dim_v, chip);

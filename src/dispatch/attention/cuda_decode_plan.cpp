@@ -28,18 +28,39 @@ Status check_sizes(const AttentionProblem& p, const CudaDecodeWork& work) {
   return limit("batch", p.batch, kCudaGridLimit);
 }
 
+/// The form of the launch, and whether its blocks come in clusters: where the device holds all of these at a time.
+void prepare_launch(const CudaAttentionResources& facts, const CudaSpec& spec, CudaDecodeWork& work, CudaSteps& steps) {
+  CudaLaunch& launch = steps.launch();
+  launch.block = {static_cast<unsigned>(facts.threads), 1, 1};
+  launch.dynamic_shared_bytes = static_cast<unsigned>(facts.shared_bytes);
+  launch.overlaps_previous = spec.major >= 9;
+  launch.grid = {static_cast<unsigned>(work.blocks), 1, 1};
+  if (work.cluster > 1) {
+    CudaLaunch in_clusters = launch;
+    in_clusters.cluster = {static_cast<unsigned>(work.cluster), 1, 1};
+    const CudaCurrent current(steps.context());
+    const Result<int> held = current.status() ? active_clusters(steps.kernel(), in_clusters) : 0;
+    if (held && *held >= work.items)
+      launch = in_clusters;
+    else
+      work.cluster = 0;
+  }
+  work.joins_apart &= work.cluster == 0;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProblem& p, PlanInfo info,
                                                             const KernelConfig& config, const CudaSpec& spec,
                                                             CudaSteps steps, CudaSplitMemory& memory) {
-  const CudaDecodeWork work = cuda_decode_work(config, spec, cuda_attention_shape(p));
+  CudaDecodeWork work = cuda_decode_work(config, spec, cuda_attention_shape(p));
   TS_TRY(check_sizes(p, work));
+  const CudaAttentionResources facts = cuda_attention_resources(config);
+  prepare_launch(facts, spec, work, steps);
   CudaSplitMemory::Size size;
-  const std::int64_t part_rows =
-      std::min<std::int64_t>(cuda_attention_resources(config).tile_rows, p.seqlen_q * (p.heads_q / p.heads_kv));
+  const std::int64_t part_rows = std::min<std::int64_t>(facts.tile_rows, p.seqlen_q * (p.heads_q / p.heads_kv));
   if (work.queued) size.counters = 1;
-  if (work.pieces > 1) {
+  if (work.pieces > 1 && work.cluster == 0) {
     const std::int64_t row_floats = p.head_dim_v + TS_DECODE_STATE_FLOATS;
     const std::int64_t groups = ts_decode_groups(work.pieces, static_cast<int>(p.head_dim_v));
     // Behind the partials stand the items' numbers of pieces.
@@ -62,14 +83,9 @@ Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProbl
   }
   std::unique_ptr<CudaDecodePlan> made(new CudaDecodePlan(p, std::move(info), config, std::move(steps), memory));
   made->work_ = work;
-  const CudaAttentionResources& facts = made->facts_;
   made->size_ = size;
   made->part_rows_ = static_cast<int>(part_rows);
   CudaLaunch& launch = made->steps_.launch();
-  launch.block = {static_cast<unsigned>(facts.threads), 1, 1};
-  launch.dynamic_shared_bytes = static_cast<unsigned>(facts.shared_bytes);
-  launch.overlaps_previous = spec.major >= 9;
-  launch.grid = {static_cast<unsigned>(work.blocks), 1, 1};
   // Beside blocks of the launch before, those of this one would come to SMs in pairs while others have none: 128 blocks
   // to 86 SMs of 132.
   if (work.apart && launch.overlaps_previous && launch.dynamic_shared_bytes > kMuchSharedMemory) {
@@ -143,6 +159,7 @@ Status CudaDecodePlan::run(const AttentionArguments& a, const RunOptions& option
     arguments.most_pieces = static_cast<int>(work_.most_pieces);
     arguments.row_blocks = static_cast<int>(work_.row_blocks);
     arguments.part_rows = part_rows_;
+    arguments.cluster = static_cast<int>(work_.cluster);
     arguments.group = static_cast<int>(p.heads_q / p.heads_kv);
     set_pages(p, a, arguments);
     if (size_.bytes() > 0) {

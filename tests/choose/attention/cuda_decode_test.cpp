@@ -229,6 +229,32 @@ TEST(CudaDecode, LatentRowsAreJoinedByALaunchWhereSequencesAreCut) {
   EXPECT_TRUE(work_of(fixed, decode_kernels(fixed).front()).joins_apart) << "all are cut";
 }
 
+// A cluster has eight blocks at most, and joins the pieces of an item where no block has more than one piece.
+TEST(CudaDecode, LatentRowsAreJoinedByClustersWhereEachBlockHasOnePiece) {
+  const auto cluster = [](const AttentionProblem& p) {
+    const CudaDecodeWork work = work_of(p, decode_kernels(p).front());
+    EXPECT_TRUE(work.cluster == 0 || work.cluster == work.pieces);
+    EXPECT_TRUE(work.cluster == 0 || work.blocks == work.items * work.cluster);
+    EXPECT_TRUE(work.cluster == 0 || work.blocks <= hopper().reference.sms);
+    return work.cluster;
+  };
+  const AttentionProblem p = latent_problem(16, 128, 4096);
+  EXPECT_EQ(cluster(p), 4);
+  EXPECT_EQ(cluster(latent_problem(64, 16, 1024)), 2);
+  EXPECT_EQ(cluster(latent_problem(128, 16, 1024)), 1);
+  EXPECT_EQ(cluster(latent_problem(128, 128, 4096)), 0) << "a queue";
+  EXPECT_EQ(cluster(latent_problem(1, 16, 8192)), 0) << "many pieces";
+  AttentionProblem other = p;
+  other.splits = 4;
+  EXPECT_EQ(cluster(other), 0) << "pieces follow from the longest sequence";
+  other = p, other.batch_invariant = true;
+  EXPECT_EQ(cluster(other), 0);
+  other = p, other.mode = SequenceMode::group;
+  EXPECT_EQ(cluster(other), 0) << "sequences have as many queries as they like";
+  other = p, other.page_size = 0;
+  EXPECT_EQ(cluster(other), 0) << "tensors";
+}
+
 TEST(CudaDecode, FewRowsInPagesAreReadByNoOtherKernel) {
   AttentionProblem p = decode_problem(2, 8, 2, 4096);
   p.page_size = 16, p.seqlen_q = 16;

@@ -34,7 +34,7 @@ constexpr long long ts_decode_groups(long long pieces, int head_dim_v) {
 }
 
 // Who joins an item's partial results: the last of its pieces to arrive, or a second launch of the same kernel, which
-// the first leaves them to (parts_join.cuh).
+// the first leaves them to (parts_join.cuh). Where args.cluster is not 0, they are joined in no memory.
 #define TS_DECODE_LAST_JOINS 0
 #define TS_DECODE_LEAVES_PARTS 1
 #define TS_DECODE_JOINS 2
@@ -66,5 +66,7 @@ struct TsCudaDecodeArgs : TsCudaAttentionArgs {
   int join;                // TS_DECODE_..
   int join_warps;          // of a launch that joins: those that share a row's parts out
   int join_units;          // of it: those of a row that a warp takes at once, of one of four; with one warp alone
+  int cluster;             // of a list by decode_wgmma of latent rows: every item has so many pieces, one after another, which
+                           // the blocks of a cluster join through shared memory; 0: there is a list
   int* piece_counts;       // of each item of a list, for a launch that joins
 };

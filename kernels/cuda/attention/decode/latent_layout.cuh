@@ -41,6 +41,7 @@ constexpr int kRowScalesOffset = kListOffset + kThreads / 4;  // of queries
 constexpr int kSharedBytes = kRowScalesOffset + (kScaledQueries ? 4 * kTileM : 0);
 
 constexpr bool kStartsEarly = false;
+constexpr bool kClusters = false;
 
 static_assert(cfg::kTileN % 16 == 0, "a warp's keys of a step: products of depth 16");
 static_assert(cfg::kStages >= 2, "rows arrive while others are multiplied");

@@ -55,6 +55,7 @@ constexpr int kSharedBytes = kRowScalesOffset + (kScaledQueries ? 4 * kTileM : 0
 // Lists of pages are worked out before the launch before has ended, where launches overlap.
 #if __CUDA_ARCH__ >= 900
 constexpr bool kStartsEarly = cfg::kPaged && !cfg::kGroupMode;
+constexpr bool kClusters = false;
 #else
 constexpr bool kStartsEarly = false;
 #endif

@@ -46,7 +46,7 @@ struct WholeBlock {
   TS_DEVICE static int thread() { return threadIdx.x; }
   TS_DEVICE static void sync() { __syncthreads(); }
   TS_DEVICE static bool all(bool holds) { return __syncthreads_and(holds); }
-  static constexpr bool kTakesFromQueue = false, kStartsEarly = ts::kStartsEarly;
+  static constexpr bool kTakesFromQueue = false, kStartsEarly = ts::kStartsEarly, kClusters = false;
   static constexpr int kListOffset = ts::kListOffset;  // in shared memory, eight bytes for each warp
 };
 
@@ -109,6 +109,13 @@ class WorkList {
   template <class LengthsOf>
   TS_DEVICE void start(const TsCudaDecodeArgs& args, u32 shared, const LengthsOf& lengths) {
     piece_tiles_ = args.piece_tiles;
+    if (Team::kClusters && args.cluster > 0) {  // all sequences have as many pieces: nothing need be read
+      const int of_sequence = args.cluster * args.row_blocks * static_cast<int>(args.heads_kv);
+      first_ = imin(first_batch_, static_cast<int>(args.batch)) * of_sequence;
+      count_ = imax(0, end_batch_ - first_batch_) * of_sequence;
+      total_ = gridDim.x;
+      return;
+    }
     if (args.wanted_pieces > 0)
       piece_tiles_ =
           imax(piece_tiles_, static_cast<int>((tiles_of_batch(args, shared, lengths) + args.wanted_pieces - 1) /
@@ -214,6 +221,15 @@ class WorkList {
   int total_;
 };
 
+// Where a block's piece stands in the list: the blocks of a cluster have an item's.
+template <class Team>
+TS_DEVICE int place_of(const TsCudaDecodeArgs& args, int at) {
+  if constexpr (!Team::kClusters) return at;
+  if (args.cluster <= 1) return at;
+  const int items = args.row_blocks * static_cast<int>(args.heads_kv), item = at / args.cluster;
+  return (item / items * args.cluster + at % args.cluster) * items + item % items;
+}
+
 // Calls use(batch, key head, tile of rows, blocks of keys of a piece, piece) for every piece of the block of threads. An
 // item may have fewer pieces than the number says.
 template <class Team, class Use>
@@ -230,7 +246,7 @@ TS_DEVICE void each_piece(const TsCudaDecodeArgs& args, u32 shared, Use use) {
       list.start(args, memory, Loaded{});
     }
     each_of_queue<Team>(args, shared, list.total(), [&](int at) {
-      const auto work = list.has_found(args, at) ? list.found(memory) : list.find(args, at, memory);
+      const auto work = list.has_found(args, at) ? list.found(memory) : list.find(args, place_of<Team>(args, at), memory);
       const SequenceWork sequence(args, work.batch);
       const int tile = work.place % sequence.items;
       use(work.batch, tile / sequence.row_blocks, tile % sequence.row_blocks, list.piece_tiles(),

@@ -63,6 +63,7 @@ TS_DEVICE bool has_even_pieces(const TsCudaDecodeArgs& args) {
   return kUneven || args.most_pieces > 0;
 }
 TS_DEVICE int pieces_between(const TsCudaDecodeArgs& args, int piece_tiles, int begin, int end) {
+  if (kClusters && args.cluster > 0) return args.cluster;
   const int tiles = tiles_between(begin, end);
   const int pieces = has_even_pieces(args) ? (tiles + piece_tiles / 2) / piece_tiles : ceil_div(tiles, piece_tiles);
   return imax(1, args.most_pieces > 0 ? imin(pieces, args.most_pieces) : pieces);

@@ -7,6 +7,7 @@
 
 #include "layout.cuh"
 
+#include "cluster_join.cuh"
 #include "columns.cuh"
 #include "row_results.cuh"
 
@@ -223,6 +224,7 @@ struct Consumer : PieceWork<Consumer, Consumers> {
   TS_DEVICE void finish(int item_number) const {
     State states[2];
     join_sums(states);
+    if (kClusters && args.cluster > 1) return join_in_cluster(*this, o, states, row(0), first_column() * kColumn);
     finish_rows(*this, item_number, o, states, row(0), first_column() * kColumn);
   }
 };

@@ -42,6 +42,11 @@ extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm
     ts::Producer producer(maps.k, args, shared);
     producer.run();
     ts::copy_wait();
+    if (ts::kClusters && args.cluster > 1) {  // consumers join, and all of a cluster meet
+      __syncwarp();
+      ts::clusters_meet();
+      ts::clusters_meet();
+    }
   } else {
     ts::grow_registers<ts::kConsumerRegisters>();
     ts::Consumer consumer(args, shared, warpgroup);

@@ -59,6 +59,7 @@ static_assert(cfg::kBlocksPerSm == 1, "a block fills an SM");
 static_assert(!kNarrow, "rows are of the queries' type");
 
 constexpr bool kStartsEarly = false;
+constexpr bool kClusters = cfg::kPaged && !cfg::kGroupMode;  // may join an item's pieces (cluster_join.cuh)
 
 enum NamedBarrier { kConsumersMeet = 1, kProducersMeet, kFirstIsReady, kSecondIsReady, kQueriesUnderWay, kFirstHasScored };
 

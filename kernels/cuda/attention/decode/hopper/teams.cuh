@@ -27,7 +27,7 @@ TS_DEVICE int hear_number(u32 shared, u32& parity) {
 struct Consumers {
   static constexpr bool kTakesFromQueue = true;
   static constexpr int kThreads = kConsumerThreads;
-  static constexpr bool kStartsEarly = ts::kStartsEarly;
+  static constexpr bool kStartsEarly = ts::kStartsEarly, kClusters = ts::kClusters;
   static constexpr int kListOffset = ts::kListOffset;
   TS_DEVICE static int thread() { return threadIdx.x; }
   TS_DEVICE static void sync() { named_barrier_sync(kConsumersMeet, kThreads); }
@@ -39,7 +39,7 @@ struct Consumers {
 struct Producers {
   static constexpr bool kTakesFromQueue = true;
   static constexpr int kThreads = kProducerThreads;
-  static constexpr bool kStartsEarly = ts::kStartsEarly;
+  static constexpr bool kStartsEarly = ts::kStartsEarly, kClusters = ts::kClusters;
   static constexpr int kListOffset = kProducerListOffset;
   TS_DEVICE static int thread() { return threadIdx.x - kConsumerThreads; }
   TS_DEVICE static void sync() { named_barrier_sync(kProducersMeet, kThreads); }

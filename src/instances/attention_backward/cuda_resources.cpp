@@ -18,7 +18,7 @@ constexpr int kRowwiseThreads = 256;
 constexpr int kBackwardWarpgroups = 2;  // of 64 rows each
 
 /// `operands` in bytes, with `alignment` more where the kernel aligns them itself.
-void persistent_backward(const AttentionSignature& s, int barriers, long operands, long alignment,
+void persistent_backward(const AttentionSignature& s, int barriers, long operands, long alignment, long item_bytes,
                          CudaBackwardResources& facts) {
   facts.threads = 128 * (kBackwardWarpgroups + 1);
   facts.persistent = true;
@@ -28,7 +28,8 @@ void persistent_backward(const AttentionSignature& s, int barriers, long operand
   constexpr long kItemSlots = 2;
   const long words = s.dropout ? 4 * kBackwardWarpgroups * 512 : 0;
   const long before_items = operands + words + 8 * (barriers + 2 * kItemSlots);
-  facts.shared_bytes = round_up_to(static_cast<int>(before_items + kItemSlots * 4), 16) + alignment;
+  const long items = round_up_to(static_cast<int>(before_items), item_bytes > 4 ? 16 : 4);
+  facts.shared_bytes = round_up_to(static_cast<int>(items + kItemSlots * item_bytes), 16) + alignment;
 }
 
 void products_facts(const AttentionSignature& s, const Algorithm& a, CudaBackwardResources& facts) {
@@ -49,7 +50,8 @@ void products_facts(const AttentionSignature& s, const Algorithm& a, CudaBackwar
   const int parts = buffers * kBackwardWarpgroups;
   persistent_backward(
       s, 2 + 3 * residents + 4 * a.stages + 2 * parts,
-      residents * of_item + of_tiles + buffers * of_dq + a.stages * queries * 2 * 4 + parts * kPlaceBytes, 0, facts);
+      residents * of_item + of_tiles + buffers * of_dq + a.stages * queries * 2 * 4 + parts * kPlaceBytes, 0,
+      s.mode == SequenceMode::group && a.tile[0] == 128 ? 48 : 4, facts);
 
   // A thread's share of 64 x queries of scores and of their gradients, of 64 x head dim of dk and dv, and of dq; and
   // addresses and counters.
@@ -63,7 +65,7 @@ void rows_facts(const AttentionSignature& s, const Algorithm& a, CudaBackwardRes
   const long rows = a.tile[0], step = a.tile[1];
   const long first = columns_of_64(s.head_dim_qk), second = columns_of_64(s.head_dim_v);
   const long resident = rows * 128 * (first + second), streamed = step * 128 * (a.stages * first + second);
-  persistent_backward(s, 4 + 4 * a.stages, resident + streamed + 2L * a.stages * step * 4, 1024, facts);
+  persistent_backward(s, 4 + 4 * a.stages, resident + streamed + 2L * a.stages * step * 4, 1024, 4, facts);
   // A thread's share of 64 x step of scores, of their gradients and of the weights, and of 64 x head dim of sums.
   const int widest = std::max(round_up_to(s.head_dim_qk, 16), round_up_to(s.head_dim_v, 16));
   facts.needed_registers = a.tile[1] + a.tile[1] / 4 + widest / 2 + 16;

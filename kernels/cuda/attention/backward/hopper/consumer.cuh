@@ -461,9 +461,9 @@ struct Consumer {
     ItemRing ring;
     Call call(args);
     if (kTakesTurns && warpgroup == 1) give_turn();  // the first is the first's
-    for (int index = ring.pop(shared); index >= 0; index = ring.pop(shared)) {
+    for (int next = ring.take(shared); next >= 0; next = ring.take(shared)) {
       Item t;
-      t.find(args, index);
+      ring.find(shared, args, next, t);
       float dk[kWidthQk / 2], dv[kWidthV / 2];
 #pragma unroll
       for (int i = 0; i < kWidthQk / 2; ++i) dk[i] = 0.0f;
@@ -495,7 +495,9 @@ struct Consumer {
           store_of_slope(call, t);
         }
       }
+      if constexpr (kSendsItems) ring.find(shared, args, next, t);  // again, for what the tiles do not need
       store(t, dk, dv, call.keep_scale);
+      ring.done(shared);
     }
     end_writer();
   }

@@ -93,6 +93,31 @@ struct Item {
     tiles = window.query_tiles<kTileM>(key, kKeys);
     return true;
   }
+  // What follows from a block of keys and its sequence.
+  TS_DEVICE void see(const TsCudaAttentionBackwardArgs& args) {
+    window.start(args, sequence);
+    tiles = window.query_tiles<kTileM>(key, kKeys);
+  }
+  TS_DEVICE void store(u32 to) const {
+    store_words(to, batch, head, key, round);
+    store_words(to + 16, sequence.length_q, sequence.length_k, sequence.offset_q, sequence.offset_k);
+    store_words(to + 32, sequence.work_row, 0, 0, 0);
+  }
+  TS_DEVICE void load(u32 from, const TsCudaAttentionBackwardArgs& args) {
+    int none;
+    load_words(from, batch, head, key, round);
+    load_words(from + 16, sequence.length_q, sequence.length_k, sequence.offset_q, sequence.offset_k);
+    load_words(from + 32, sequence.work_row, none, none, none);
+    see(args);
+  }
+
+ private:
+  TS_DEVICE static void store_words(u32 to, int a, int b, int c, int d) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+  }
+  TS_DEVICE static void load_words(u32 from, int& a, int& b, int& c, int& d) {
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(from) : "memory");
+  }
 };
 
 // The producer's walk: item blockIdx.x first, then by an atomic counter, which the last block resets. With ordered
@@ -121,21 +146,52 @@ struct Walk {
 struct ItemRing {
   RingPlace<kItemSlots> place;
 
-  TS_DEVICE void push(const Shared& shared, int index) {
+  TS_DEVICE void push(const Shared& shared, const Item& t, int index) {
     mbarrier_wait(shared.item_empty(place.index), place.phase ^ 1);
-    asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared.item(place.index)), "r"(index) : "memory");
+    if constexpr (kSendsItems) {
+      t.store(shared.item(place.index));
+      mbarrier_arrive(shared.item_full(place.index));
+      place.advance();
+    } else {
+      push_number(shared, index);
+    }
+  }
+  // No more will come.
+  TS_DEVICE void end(const Shared& shared) {
+    mbarrier_wait(shared.item_empty(place.index), place.phase ^ 1);
+    push_number(shared, -1);
+  }
+
+  // The next item; a negative number ends the work. One that was sent stays in the ring until done(): what its end needs is
+  // found again, and takes no registers meanwhile.
+  TS_DEVICE int take(const Shared& shared) {
+    mbarrier_wait(shared.item_full(place.index), place.phase);
+    int number;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(number) : "r"(shared.item(place.index)) : "memory");
+    if constexpr (!kSendsItems) leave(shared);
+    return number;
+  }
+  TS_DEVICE void find(const Shared& shared, const TsCudaAttentionBackwardArgs& args, int number, Item& t) const {
+    if constexpr (kSendsItems) {
+      t.load(shared.item(place.index), args);
+    } else {
+      t.find(args, number);
+    }
+  }
+  TS_DEVICE void done(const Shared& shared) {
+    if constexpr (kSendsItems) leave(shared);
+  }
+
+ private:
+  TS_DEVICE void push_number(const Shared& shared, int number) {
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared.item(place.index)), "r"(number) : "memory");
     mbarrier_arrive(shared.item_full(place.index));
     place.advance();
   }
-  // A negative number ends the work.
-  TS_DEVICE int pop(const Shared& shared) {
-    mbarrier_wait(shared.item_full(place.index), place.phase);
-    int index;
-    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(index) : "r"(shared.item(place.index)) : "memory");
+  TS_DEVICE void leave(const Shared& shared) {
     __syncwarp();
     if (threadIdx.x % 32 == 0) mbarrier_arrive(shared.item_empty(place.index));
     place.advance();
-    return index;
   }
 };
 

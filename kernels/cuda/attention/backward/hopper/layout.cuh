@@ -61,12 +61,16 @@ constexpr int kDeltaOffset = kLseOffset + cfg::kStages * kRowBytes;
 constexpr int kWordOffset = kDeltaOffset + cfg::kStages * kRowBytes;
 constexpr int kBarrierOffset = kWordOffset + (cfg::kDropout ? 8 * 512 : 0);
 constexpr int kItemSlots = 2;
+// Whether the ring of work items has what a packed sequence's offsets in memory say, 48 bytes an item, instead of a number: a
+// consumer that read them itself would begin each item by waiting for them. Beside tiles of 64 it gains nothing.
+constexpr bool kSendsItems = cfg::kGroupMode && cfg::kTileM == 128;
+constexpr int kItemBytes = kSendsItems ? 48 : 4;
 constexpr int kPlaceBytes = 24;  // where a part of dq goes
 constexpr int kParts = kDqBuffers * kWarpgroups;
 constexpr int kBarriers = 2 + 3 * kResidents + 4 * cfg::kStages + 2 * kItemSlots + 2 * kParts;
 constexpr int kPlaceOffset = kBarrierOffset + kBarriers * 8;
-constexpr int kItemOffset = kPlaceOffset + kParts * kPlaceBytes;
-constexpr int kSharedBytes = round_up(kItemOffset + kItemSlots * 4, 16);
+constexpr int kItemOffset = round_up(kPlaceOffset + kParts * kPlaceBytes, kSendsItems ? 16 : 4);
+constexpr int kSharedBytes = round_up(kItemOffset + kItemSlots * kItemBytes, 16);
 
 constexpr int kThreads = 128 * (kWarpgroups + 1);
 
@@ -106,7 +110,7 @@ struct Shared {
   TS_DEVICE u32 keys_full(u32 resident) const { return barrier(kBarriers - 3 * kResidents + resident); }
   TS_DEVICE u32 values_full(u32 resident) const { return barrier(kBarriers - 2 * kResidents + resident); }
   TS_DEVICE u32 keys_empty(u32 resident) const { return barrier(kBarriers - kResidents + resident); }  // and values
-  TS_DEVICE u32 item(u32 slot) const { return base + kItemOffset + slot * 4; }
+  TS_DEVICE u32 item(u32 slot) const { return base + kItemOffset + slot * kItemBytes; }
 
   TS_DEVICE void init_barriers() const {
     for (int i = 0; i < kResidents; ++i) {

@@ -76,10 +76,10 @@ struct Producer {
     for (walk.start(args); walk.index < args.work_items; walk.draw(args)) {
       Item t;
       if (!t.find(args, walk.index)) continue;
-      ring.push(shared, walk.index);
+      ring.push(shared, t, walk.index);
       load_item(t, group);
     }
-    ring.push(shared, -1);
+    ring.end(shared);
     walk.finish(args);
   }
 };

@@ -26,6 +26,9 @@ constexpr int kBytesOfPixel = 128, kMappedAlignment = 1024;
 /// of backward data; larger ones count sixteens of channels. Found by compiling.
 constexpr int kRegistersOfMapped = 40, kRegistersOfMappedWeight = 36, kRegistersOfPairs = 30;
 constexpr int kRegistersOfSixteens = 22;
+/// In backward weight of groups of 16, for each sixteen of a warp's pixels: of four 4 bytes went to memory beside 128
+/// registers (ptxas 13.0), of two none.
+constexpr int kRegistersOfOwnSixteen = 6;
 
 // Groups of one channel: kernels/cuda/conv/banded.
 constexpr int kSideOfBands = 16, kSideOfSmall = 8;  // of a tile; small ones have as many results, of several images
@@ -176,7 +179,10 @@ int grouped_registers(const KernelConfig& config) {
     return sums + (adds_filters(std::get<ConvSignature>(config.signature)) ? kRegistersOfDiagonals : kRegistersOfBands);
   if (is_mapped(config.algorithm)) {
     const auto& s = std::get<ConvSignature>(config.signature);
-    if (adds_filters(s)) return sums + kRegistersOfMappedWeight;
+    if (adds_filters(s)) {
+      const int sixteens = config.algorithm.tile[0] == 16 ? sixteens_of_warp(config.algorithm) : 0;
+      return sums + kRegistersOfMappedWeight + sixteens * kRegistersOfOwnSixteen;
+    }
     const bool plain = s.epilogue_ops.empty() && bits_of(s.type_out) == 16;
     const bool more = config.algorithm.tile[0] < 16 || (s.direction == ConvDirection::backward_data && !plain);
     return sums + kRegistersOfMapped + (more ? kRegistersOfPairs : 0) +

@@ -106,7 +106,7 @@ TEST(CudaSpec, BrokenOnesSayFilePathValueAndWhatWouldBeRight) {
   says("\"rows_of_tiles\": 8, ", "", "rows_of_tiles");
   says("\"first_choice_share\": 0.91", "\"first_choice_share\": 1.5",
        "$.attention_fwd.model.first_choice_share is 1.5");
-  says("\"narrow_keys\": 2.6", "\"narrow_keys\": 0", "$.attention_fwd.model.narrow_keys is 0");
+  says("\"narrow_keys\": 1.98", "\"narrow_keys\": 0", "$.attention_fwd.model.narrow_keys is 0");
   says("\"launch\": ", "\"lanuch\": ", "a coefficient of launch, rounds, steps");
   says("\"launch\": ", "\"launch\": -", "(a number of at least 0)");
   says("\"tflops\": {\"bf16\"", "\"tflops\": {\"bf61\"", "is no data type");

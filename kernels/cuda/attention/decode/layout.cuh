@@ -55,10 +55,10 @@ constexpr int kSharedBytes = kRowScalesOffset + (kScaledQueries ? 4 * kTileM : 0
 // Lists of pages are worked out before the launch before has ended, where launches overlap.
 #if __CUDA_ARCH__ >= 900
 constexpr bool kStartsEarly = cfg::kPaged && !cfg::kGroupMode;
-constexpr bool kClusters = false;
 #else
 constexpr bool kStartsEarly = false;
 #endif
+constexpr bool kClusters = false;
 
 static_assert(cfg::kTileN % 16 == 0, "a warp's keys of a step: products of depth 16");
 static_assert(cfg::kStages >= 2, "keys arrive while others are multiplied");

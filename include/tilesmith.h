@@ -372,8 +372,8 @@ typedef struct tilesmith_attention {
   /* With TILESMITH_APPEND: a key and a value for each query, in q's type, written to k and v before they are read. With
    * n the tokens of sequence b, token t becomes its key seqlens_k[b] - n + t, for seqlens_k counts them too; or it goes
    * to row slots[token] % page_size of page slots[token] / page_size, nowhere when that is negative. A sequence of no
-   * keys is padding: its tokens go nowhere. Keys and queries are turned by the position, which is the key's number, or
-   * positions[token]. token counts the rows of q. */
+   * keys is padding: its tokens go nowhere. No sequence may see a key that another one brings. Keys and queries are
+   * turned by the position, which is the key's number, or positions[token]. token counts the rows of q. */
   const void* k_new; /* (batch, heads_kv, seqlen_q, dim); group mode (heads_kv, total_q, dim) */
   const void* v_new;
   void* q_out; /* with rotary_dim: where the turned queries go, and are read; may be q */

@@ -177,8 +177,8 @@ struct AttentionPages {
 /// position is that key's number, or positions[token]; keys and queries are turned by it, the arithmetic is fp32,
 /// rounded once, and a cache of 8 bits gets the value over its scale, as AppendKv (serving.hpp) says. `token` counts
 /// the rows of q: b * seqlen_q + t, or in group mode cu_seqlens_q[b] + t. A sequence of length 0 is padding: its tokens
-/// go nowhere. k and v of the arguments are written then, as are k_scale and v_scale where the call chooses them: they
-/// are const for the calls that do not append.
+/// go nowhere. No sequence may see a key that another one brings. k and v of the arguments are written then, as are
+/// k_scale and v_scale where the call chooses them: they are const for the calls that do not append.
 struct AttentionAppend {
   const void* k = nullptr;  ///< (batch, heads_kv, seqlen_q, head_dim_qk); group mode (heads_kv, total_q, head_dim_qk)
   const void* v = nullptr;  ///< the same with head_dim_v

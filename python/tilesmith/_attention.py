@@ -167,7 +167,8 @@ def attention(
     k_new, v_new: of keys in a cache (torch, NumPy): a key and a value for each of q's tokens, which the call writes into k and v
         before it reads them, as append_kv does; (batch, heads_kv, seqlen_q, dim) in the layout's order, with cu_seqlens_q
         (heads_kv, total, dim), of q's type. With n tokens of sequence b, token t becomes its key seqlens_k[b] - n + t: seqlens_k
-        counts them. A sequence of no keys is padding: its tokens go nowhere. Not of q in float8, nor of latent keys.
+        counts them. A sequence of no keys is padding: its tokens go nowhere. No sequence may see a key that another one of the
+        call brings. Not of q in float8, nor of latent keys.
     rotary_cos, rotary_sin, rotary_style: with k_new, as append_kv's: new keys and the queries turn, q itself stays as it is.
     positions: int64, of each token; None: the number of its key.
     slots: int64, of each token: it goes to row slots % page_size of page slots // page_size instead, nowhere where that is

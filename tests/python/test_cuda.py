@@ -357,10 +357,12 @@ def test_one_call_appends_and_attends(dtype, cache, ragged, mapped):
     where = {"layout": "bshd", "block_table": table, **scale}
     packed = {"cu_seqlens_q": offsets, "max_seqlen_q": max(counts)} if ragged else {}
     one = tilesmith.attention(q, *pools[:2], k_new=k, v_new=v, seqlens_k=after, causal=True, return_lse=True, **where, **rotary, **packed)
-    assert [each.role for each in tilesmith.last_plan().steps][0] == "append"
+    plan = tilesmith.last_plan()
+    assert [each.role for each in plan.steps][0] == "append"
+    assert ("same launch" in plan.steps[0].what) == (cache is None), "few keys of the queries' type are written by the kernel that attends"
     turned = tilesmith.append_kv(k, v, *pools[2:], q=q, seqlens_k=torch.tensor(before, device="cuda", dtype=torch.int32),
                                  cu_seqlens=offsets if ragged else None, **where, **rotary)  # fmt: skip
-    two = tilesmith.attention(turned, *pools[2:], seqlens_k=after, causal=True, return_lse=True, **where, **packed)
+    two = tilesmith.attention(turned, *pools[2:], seqlens_k=after, causal=True, return_lse=True, kernel=plan.kernel, **where, **packed)
     assert torch.equal(one[0], two[0]) and torch.equal(one[1], two[1])
     for left, right in zip(pools[:2], pools[2:]):
         assert torch.equal(left.view(torch.uint8), right.view(torch.uint8))

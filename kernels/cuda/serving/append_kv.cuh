@@ -15,6 +15,7 @@
 #include "../common/launch.cuh"
 #include "abi.h"
 #include "elements.cuh"
+#include "turn.cuh"
 
 namespace ts {
 
@@ -83,12 +84,6 @@ template <int kCount>
 struct Piece {
   float a[kCount], b[kCount];
 };
-
-TS_DEVICE void turn_pair(float& x, float& y, float cosine, float sine) {
-  const float old = x;
-  x = old * cosine - y * sine;
-  y = y * cosine + old * sine;
-}
 
 template <int kCount>
 struct Pieces {

@@ -29,6 +29,11 @@ CudaAttentionShape cuda_attention_shape(const AttentionProblem& p) {
   shape.narrow = p.cache != KvElements::as_queries;
   shape.batch_invariant = p.batch_invariant;
   shape.uneven = shape.paged || p.mode == SequenceMode::group;
+  const bool sees_all = p.mask == MaskKind::none && p.window_left < 0 && p.window_right < 0;
+  const bool sees_its_own = p.mask == MaskKind::bottom_right && p.diagonal == 0;
+  shape.appends = p.append;
+  shape.may_write_new_keys = p.append && shape.paged && !shape.narrow && !p.latent && !p.vectorized_pages &&
+                             !p.unaligned && (sees_all || sees_its_own);
   if (window.left >= 0 && window.right >= 0) shape.window_keys = window.left + window.right + 1;
   return shape;
 }
@@ -39,7 +44,10 @@ double cuda_row_blocks(const KernelConfig& config, const CudaAttentionShape& sha
          ceil_div(static_cast<double>(shape.seqlen_q) * packed, static_cast<double>(config.algorithm.tile[0]));
 }
 
-double predicted_seconds(const KernelConfig& config, const CudaTile& row, const CudaSpec& spec,
+namespace {
+
+/// predicted_seconds of a problem that appends nothing.
+double attending_seconds(const KernelConfig& config, const CudaTile& row, const CudaSpec& spec,
                          const CudaAttentionShape& shape) {
   const AttentionSignature& s = config.attention();
   if (is_decode(config.algorithm.pipeline)) return cuda_decode_work(config, spec, shape).seconds;
@@ -70,6 +78,21 @@ double predicted_seconds(const KernelConfig& config, const CudaTile& row, const 
   const double keys_read = static_cast<double>(shape.batch * shape.heads_kv) * static_cast<double>(shape.seqlen_k);
   const double bytes = bits_of(s.data_type) / 8.0 * (queries + keys_read) * depth;
   return spec.reference.launch_us * 1e-6 + std::max(waves * tile_seconds, bytes / spec.reference.bytes_per_second);
+}
+
+}  // namespace
+
+bool writes_new_keys(const KernelConfig& config, const CudaAttentionShape& shape) {
+  constexpr int kTileRows = 16;  // kAppends of kernels/cuda/attention/decode/layout.cuh
+  const std::int64_t rows = shape.heads_kv > 0 ? shape.seqlen_q * (shape.heads_q / shape.heads_kv) : 0;
+  return shape.may_write_new_keys && config.algorithm.pipeline == Pipeline::decode &&
+         config.algorithm.tile[0] == kTileRows && rows <= kTileRows;
+}
+
+double predicted_seconds(const KernelConfig& config, const CudaTile& row, const CudaSpec& spec,
+                         const CudaAttentionShape& shape) {
+  const double append = shape.appends && !shape.batch_invariant && !writes_new_keys(config, shape) ? spec.append_us : 0;
+  return attending_seconds(config, row, spec, shape) + append * 1e-6;
 }
 
 }  // namespace tilesmith

@@ -27,12 +27,18 @@ struct CudaAttentionShape {
   bool vectorized_pages = false;
   bool narrow = false;  ///< keys and values are of 8 bits beside wider queries
   bool batch_invariant = false;
+  bool appends = false;             ///< the call writes new keys first
+  bool may_write_new_keys = false;  ///< and decode's kernels of mma.sync can do that: see writes_new_keys
 };
 
 [[nodiscard]] CudaAttentionShape cuda_attention_shape(const AttentionProblem& problem);
 
 /// Blocks that walk over keys, one for each tile of rows.
 [[nodiscard]] double cuda_row_blocks(const KernelConfig& config, const CudaAttentionShape& shape);
+
+/// Whether the kernel's blocks of threads write the new keys of a problem that appends, each those that it attends to,
+/// without waiting for one another: every new key is seen by its own query, and each key head has one tile of 16 rows.
+[[nodiscard]] bool writes_new_keys(const KernelConfig& config, const CudaAttentionShape& shape);
 
 /// Seconds on the spec's reference chip, whose figures may be those of the device at hand; a launch included. `row` is
 /// the row of the tile table that the config was made from.

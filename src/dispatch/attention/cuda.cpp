@@ -6,6 +6,7 @@
 #include "choose/attention/cuda.hpp"
 #include "choose/attention/cuda_decode.hpp"
 #include "dispatch/attention/append_plan.hpp"
+#include "dispatch/attention/cuda_append_plan.hpp"
 #include "dispatch/attention/cuda_decode_plan.hpp"
 #include "dispatch/attention/cuda_plan.hpp"
 #include "dispatch/plan_info.hpp"
@@ -48,6 +49,8 @@ Result<std::unique_ptr<AttentionPlan>> CudaAttention::plan(const AttentionProble
                                                            std::string reason, BuildPolicy build) {
   if (problem.append) {
     TS_ASSIGN(std::unique_ptr<AttentionPlan> attend, plan(attended(problem), chosen, std::move(reason), build));
+    if (writes_new_keys(chosen.recipe.main(), cuda_attention_shape(problem)))
+      return cuda_append_plan(problem, std::move(attend), append_);
     return append_plan(problem, std::move(attend), append_);
   }
   const KernelConfig& config = chosen.recipe.main();

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "dispatch/attention/cuda_arguments.hpp"
+#include "dispatch/attention/cuda_new_keys.hpp"
 #include "dispatch/workspace.hpp"
 #include "instances/attention/gpu_signature.hpp"
 #include "runtime/cuda/memory.hpp"
@@ -143,12 +144,22 @@ int CudaDecodePlan::encode_maps(const AttentionArguments& a, TsCudaKeyMaps& maps
 }
 
 Status CudaDecodePlan::run(const AttentionArguments& a, const RunOptions& options) const {
+  return launch(a, {}, options);
+}
+
+Status CudaDecodePlan::append_and_run(const AttentionArguments& a, const RunOptions& options) const {
+  return launch(a, cuda_new_keys(a.append), options);
+}
+
+Status CudaDecodePlan::launch(const AttentionArguments& a, const TsCudaNewKeys& append,
+                              const RunOptions& options) const {
   const AttentionProblem& p = problem();
   TS_TRY(check_cuda_attention(p, facts_, a));
   if (!has_queries(p, a)) return {};
   return steps_.run(options.stream, [&](std::size_t, const auto& send) -> Status {
     auto arguments = cuda_attention_arguments<TsCudaDecodeArgs>(p, a);
     arguments.join = TS_DECODE_LAST_JOINS;
+    arguments.append = append;
     if (p.latent) arguments.v_scale = arguments.k_scale;
     arguments.piece_tiles = static_cast<int>(work_.piece_tiles);
     arguments.pieces = static_cast<int>(work_.pieces);

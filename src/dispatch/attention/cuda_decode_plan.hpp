@@ -22,7 +22,12 @@ class CudaDecodePlan final : public AttentionPlan {
 
   [[nodiscard]] Status run(const AttentionArguments& arguments, const RunOptions& options) const override;
 
+  /// run() of a call whose new keys the kernel writes, and whose queries it turns (cuda_new_keys.hpp).
+  [[nodiscard]] Status append_and_run(const AttentionArguments& arguments, const RunOptions& options) const;
+
  private:
+  [[nodiscard]] Status launch(const AttentionArguments& arguments, const TsCudaNewKeys& append,
+                              const RunOptions& options) const;
   CudaDecodePlan(const AttentionProblem& problem, PlanInfo info, const KernelConfig& config, CudaSteps steps,
                  CudaSplitMemory& memory);
 

@@ -204,8 +204,11 @@ Result<CudaReferenceChip> read_reference(const JsonReader& reader) {
 }
 
 Status read_attention(const JsonReader& attention, CudaSpec& spec) {
-  TS_TRY(attention.only({"head_dim", "model", "pipelines"}));
+  TS_TRY(attention.only({"head_dim", "append_us", "model", "pipelines"}));
   TS_TRY(read_head_dims(attention.at("head_dim"), spec));
+  if (attention.has("append_us")) {
+    TS_ASSIGN(spec.append_us, positive(attention.at("append_us")));
+  }
   if (attention.has("model")) {
     TS_ASSIGN(spec.attention_model, read_cuda_attention_model(attention.at("model")));
   }

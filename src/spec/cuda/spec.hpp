@@ -139,8 +139,9 @@ struct CudaSpec {
   int head_dim_listed_max = 0;                         ///< listings end here
   std::vector<std::pair<int, int>> unequal_head_dims;  ///< (head_dim_qk, head_dim_v) pairs listed beside the equal ones
   std::vector<CudaAttentionPipeline> attention_fwd;    ///< fastest first
-  std::optional<CudaAttentionModel> attention_model;   ///< absent: the tile table orders, rates predict
-  std::vector<CudaBackwardPipeline> attention_bwd;     ///< empty: no kernels of attention backward
+  double append_us = 0;  ///< by which a call is longer whose new keys are written by a kernel of its own
+  std::optional<CudaAttentionModel> attention_model;  ///< absent: the tile table orders, rates predict
+  std::vector<CudaBackwardPipeline> attention_bwd;    ///< empty: no kernels of attention backward
   CudaGemmSpec gemm;
   CudaConvSpec conv;
 

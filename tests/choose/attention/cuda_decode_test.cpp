@@ -78,6 +78,36 @@ TEST(CudaDecode, AWindowsItemsHaveNoMorePiecesThanPlaces) {
     }
 }
 
+// Of few keys a kernel of its own would take a quarter of the time.
+TEST(CudaDecode, WritesTheNewKeysThatItAttendsTo) {
+  const auto writes = [](const AttentionProblem& p) {
+    std::vector<bool> out;
+    const Ranking ranking = rank(hopper(), p).value();
+    for (const Candidate& one : ranking.candidates)
+      out.push_back(writes_new_keys(one.recipe.main(), cuda_attention_shape(p)));
+    return out;
+  };
+  const auto none = [&](const AttentionProblem& p) { return std::ranges::count(writes(p), true) == 0; };
+  AttentionProblem p = decode_problem(1, 32, 8, 8192);
+  p.page_size = 16;
+  EXPECT_TRUE(none(p)) << "it appends nothing";
+  p.append = true;
+  EXPECT_TRUE(writes(p).front());
+  p.batch = 64;
+  EXPECT_FALSE(writes(p).front()) << "what the other kernel saves is more";
+  p.batch = 1, p.mask = MaskKind::bottom_right, p.window_left = 100, p.window_right = 0;
+  EXPECT_FALSE(none(p));
+  for (const auto change :
+       {+[](AttentionProblem& x) { x.mask = MaskKind::top_left; }, +[](AttentionProblem& x) { x.diagonal = -1; },
+        +[](AttentionProblem& x) { x.cache = KvElements::int8; },
+        +[](AttentionProblem& x) { x.vectorized_pages = true; },
+        +[](AttentionProblem& x) { x.seqlen_q = 5; }}) {  // 20 rows
+    AttentionProblem other = p;
+    change(other);
+    EXPECT_TRUE(none(other));
+  }
+}
+
 // 168 key heads for 132 SMs: each has a whole one, and a piece of the others.
 TEST(CudaDecode, HeadsBeyondTheSmsAreCutToFillThem) {
   AttentionProblem p = decode_problem(84, 14, 2, 1771);

@@ -46,6 +46,18 @@ struct TsCudaKeyMaps {
   TsCudaTensorMap k, v;
 };
 
+// New keys and values of the queries' tokens, which a call writes before it attends; the meaning is that of
+// tilesmith/attention.hpp's AttentionAppend. Every row is whole chunks of 16 bytes, at multiples of 16 bytes.
+struct TsCudaNewKeys {
+  const void *k, *v;  // null: the call brings none, and queries are not turned
+  TsStrides k_strides, v_strides;
+  const long long* positions;  // null: they follow from the lengths
+  const float *rotary_cos, *rotary_sin;
+  long long rotary_positions, rotary_row_stride;
+  int rotary_dim;  // a multiple of 16
+  int interleaved;
+};
+
 struct TsCudaDecodeArgs : TsCudaAttentionArgs {
   // Of each item one, and one for each group; zero before the first launch, and every launch leaves them zero.
   unsigned int* counters;
@@ -69,4 +81,5 @@ struct TsCudaDecodeArgs : TsCudaAttentionArgs {
   int cluster;             // of a list by decode_wgmma of latent rows: every item has so many pieces, one after another, which
                            // the blocks of a cluster join through shared memory; 0: there is a list
   int* piece_counts;       // of each item of a list, for a launch that joins
+  TsCudaNewKeys append;    // of pages and keys of the queries' type alone
 };

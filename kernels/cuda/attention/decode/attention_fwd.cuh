@@ -30,6 +30,7 @@ constexpr bool kFp8 = false, kFp32 = false, kTf32x3 = false;
 
 #include "../../common/launch.cuh"
 #include "layout.cuh"
+#include "new_keys.cuh"
 #include "parts_join.cuh"
 #include "products.cuh"
 
@@ -244,13 +245,24 @@ struct Decode : PieceWork<Decode> {
       copy_commit();
     };
     if constexpr (cfg::kPaged) pages.start(args, item, piece, first_key(0));
-    copy_queries();
+    if (appends(args)) {
+      const NewKeysOfPiece of_piece(NewKeys(args, item), piece);
+      const int written = of_piece.first_step(piece);
+      if (written < steps) write_new_keys<WholeBlock>(args, item, NewKeys(args, item), of_piece);
+      if (written < cfg::kStages) __syncthreads();
+    } else {
+      copy_queries();
+    }
     copy_commit();
 #pragma unroll 1
     for (int step = 0; step < cfg::kStages; ++step) {
       copy_keys(step);
       copy_values(step);
     }
+    // Keys arrive meanwhile.
+    if (appends(args))
+      turn_queries<WholeBlock, kDepthQk / 8>(
+          *this, NewKeys(args, item), [&](int row, int chunk) { return shared + row * kPitchQ + 16 * chunk; });
     copy_wait_for<2 * cfg::kStages>();
     __syncthreads();
     if constexpr (kScaledQueries) load_row_scales(row_scale);

@@ -52,6 +52,9 @@ constexpr int kListOffset = kFlagOffset + 16;  // eight bytes for each warp
 constexpr int kRowScalesOffset = kListOffset + kThreads / 4;  // of queries
 constexpr int kSharedBytes = kRowScalesOffset + (kScaledQueries ? 4 * kTileM : 0);
 
+// Calls that append write into pages of the queries' type. More rows take a block longer to turn than a kernel of its own.
+constexpr bool kAppends = cfg::kPaged && !kNarrow && kTileM == 16;
+
 // Lists of pages are worked out before the launch before has ended, where launches overlap.
 #if __CUDA_ARCH__ >= 900
 constexpr bool kStartsEarly = cfg::kPaged && !cfg::kGroupMode;

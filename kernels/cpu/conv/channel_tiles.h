@@ -187,6 +187,7 @@ bool Block::copy(long long channel, Stored* to) const {
         Vec x;
         if (dense) {
           x = load_part(from, count);
+          __builtin_prefetch(from + kBlockChannels, 0, 2);  // of the next task: pixels are too far apart to be foreseen
         } else {
           Stored some[kChunk] = {};
           for (int e = 0; e < count; ++e) some[e] = from[places[e]];
@@ -294,6 +295,44 @@ inline void multiply_apart(const Block& block, const Stored* image, const float*
   store(sums, sum);
 }
 
+// Sums of a task's pixels, channels first .. end - 1, to the result.
+inline void write_sums_of(const Block& block, long long first, long long end, const float* sums) {
+  const TsConvArgs& args = block.args;
+  const TsConvStrides& strides = kForward ? args.y_strides : args.x_strides;
+  const Axis* const axis = block.phase.axis;
+  const ChannelsAsGroups channels(args, 0);
+  const int count = (int)(end - first);
+  const bool even = writes_evenly(args);
+  const bool straight = even && channel_step(strides, width_of(args)) == 1 && args.operations[0] == TS_END;
+  for (long long l = 0; l < block.lines; ++l) {
+    Pixel at = {block.member,
+                0,
+                {axis[0].first + block.i0 * axis[0].step, axis[1].first + (block.first_line + l) * axis[1].step, 0}};
+    const float* from = sums + block.row_of_sums(l) * kBlockChannels;
+    if (!straight || count < kLanes) {
+      for (long long i = 0; i < block.pixels; i += kResultLines)
+        finish_channels(args, channels, even, block.phase, at, block.first_pixel + i,
+                        (int)min_of(kResultLines, block.pixels - i), first, end, from + i * kBlockChannels,
+                        kBlockChannels);
+      continue;
+    }
+    at.at[2] = axis[2].first + block.first_pixel * axis[2].step;
+    const long long place = place_of(strides, at, first), step = axis[2].step * strides.spatial[2];
+    with_result_type(args.out_type, [&]<class T>(T) {
+      auto* to = static_cast<typename T::Type*>(args.out) + place;
+      for (long long i = 0; i < block.pixels; ++i, to += step, from += kBlockChannels) {
+        for (int c = 0; c < count; c += kLanes) {  // the last vector overlaps the one before
+          const int some = (int)min_of(c, count - kLanes);
+          store_floats<T::kElement, kLanes>(to + some, load(from + some));
+        }
+        constexpr int kLine = 64 / (int)sizeof(*to);
+        for (int c = 0; c < count; c += kLine)  // of the next task
+          asm volatile("prefetchw %0" : : "m"(to[kBlockChannels + c]));
+      }
+    });
+  }
+}
+
 void run_data(const void* args_pointer, long long task, void* memory) {
   const TsConvArgs& args = arguments(args_pointer);
   const Grid grid(args);
@@ -329,15 +368,5 @@ void run_data(const void* args_pointer, long long task, void* memory) {
       }
     }
   }
-  const ChannelsAsGroups channels(args, 0);
-  const bool even = writes_evenly(args);
-  for (long long l = 0; l < block.lines; ++l) {
-    const Pixel at = {block.member,
-                      0,
-                      {phase.axis[0].first + block.i0 * phase.axis[0].step,
-                       phase.axis[1].first + (line + l) * phase.axis[1].step, 0}};
-    for (long long i = 0; i < block.pixels; i += kResultLines)
-      finish_channels(args, channels, even, phase, at, pixel + i, (int)min_of(kResultLines, block.pixels - i), first,
-                      end, w.sums + (block.row_of_sums(l) + i) * kBlockChannels, kBlockChannels);
-  }
+  write_sums_of(block, first, end, w.sums);
 }

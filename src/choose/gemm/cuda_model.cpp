@@ -230,9 +230,7 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, co
   const auto real = [](std::int64_t value) { return static_cast<double>(value); };
   const bool groups = shape.grouping != GemmGrouping::none;
   const double item = cuda_gemm_item_seconds(config, facts, row, spec, shape, work.splits);
-  const int cluster_k = config.algorithm.cluster_k;
-  const std::int64_t at_a_time = cluster_k == 1 ? cuda_gemm_places(facts, spec)
-                                                : cuda_gemm_clusters(cluster_k, facts.blocks_per_sm, spec) * cluster_k;
+  const std::int64_t at_a_time = cuda_gemm_blocks_at_a_time(config.algorithm, facts, spec);
   const double rounds = groups ? expected_rounds(config, facts, spec, shape) : real(ceil_div(work.items, at_a_time));
   // Stream-K leaves one part of a tile in memory, reads another and its own.
   const double seconds = config.algorithm.stream_k

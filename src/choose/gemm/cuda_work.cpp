@@ -32,12 +32,18 @@ std::int64_t cuda_gemm_places(const KernelConfig& config, const CudaSpec& spec) 
   return cuda_gemm_places(cuda_gemm_resources(config), spec);
 }
 
-std::int64_t cuda_gemm_clusters(int cluster_k, int blocks_per_sm, const CudaSpec& spec) {
+std::int64_t cuda_gemm_clusters(int blocks, int blocks_per_sm, const CudaSpec& spec) {
   const std::vector<double>& shares = spec.gemm.cluster_sms;
-  const auto size = static_cast<std::size_t>(std::max(cluster_k, 2)) - 2;
+  const auto size = static_cast<std::size_t>(std::max(blocks, 2)) - 2;
   const double share = shares.empty() ? 1 : shares[std::min(size, shares.size() - 1)];
   const auto sms = static_cast<std::int64_t>(share * spec.reference.sms);
-  return std::max<std::int64_t>(sms * blocks_per_sm / std::max(cluster_k, 1), 1);
+  return std::max<std::int64_t>(sms * blocks_per_sm / std::max(blocks, 1), 1);
+}
+
+std::int64_t cuda_gemm_blocks_at_a_time(const Algorithm& algorithm, const CudaGemmResources& facts,
+                                        const CudaSpec& spec) {
+  const int blocks = algorithm.cluster[0] * algorithm.cluster[1] * algorithm.cluster_k;
+  return blocks == 1 ? cuda_gemm_places(facts, spec) : cuda_gemm_clusters(blocks, facts.blocks_per_sm, spec) * blocks;
 }
 
 int cuda_gemm_splits(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
@@ -89,7 +95,7 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmTile* row,
   const CudaGemmResources facts = cuda_gemm_resources(config);
   const std::int64_t cluster = std::int64_t{a.cluster[0]} * a.cluster[1];
   const std::int64_t tiles = std::max(cuda_gemm_tiles(config, shape), cluster);
-  const std::int64_t at_a_time = std::max<std::int64_t>(cuda_gemm_places(facts, spec) / cluster, 1);
+  const std::int64_t at_a_time = std::max<std::int64_t>(cuda_gemm_blocks_at_a_time(a, facts, spec) / cluster, 1);
   CudaGemmWork work{.band = band_of(a, shape, at_a_time)};
   if (a.stream_k) {
     const std::int64_t each = tiles / cluster, steps = std::max<std::int64_t>(cuda_gemm_steps(shape, facts.stage_k), 1);

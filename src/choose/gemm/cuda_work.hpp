@@ -40,11 +40,15 @@ struct CudaGemmWork {
 /// is not full.
 [[nodiscard]] bool cuda_gemm_shares(const KernelConfig& config, const CudaGemmWork& work);
 
-/// Blocks that run at a time.
+/// Blocks that run at a time, where they are in no clusters.
 [[nodiscard]] std::int64_t cuda_gemm_places(const KernelConfig& config, const CudaSpec& spec);
 [[nodiscard]] std::int64_t cuda_gemm_places(const CudaGemmResources& facts, const CudaSpec& spec);
 
-/// Clusters that share a tile by k and run at a time: of so many blocks, so many of them on an SM.
-[[nodiscard]] std::int64_t cuda_gemm_clusters(int cluster_k, int blocks_per_sm, const CudaSpec& spec);
+/// Clusters that run at a time: of so many blocks, so many of them on an SM.
+[[nodiscard]] std::int64_t cuda_gemm_clusters(int blocks, int blocks_per_sm, const CudaSpec& spec);
+
+/// Blocks of the config that run at a time, in whole clusters.
+[[nodiscard]] std::int64_t cuda_gemm_blocks_at_a_time(const Algorithm& algorithm, const CudaGemmResources& facts,
+                                                      const CudaSpec& spec);
 
 }  // namespace tilesmith

@@ -482,6 +482,19 @@ TEST(CudaGemmRank, ARoundOfTilesIsAboutAsHighAsItIsWide) {
   EXPECT_EQ(band(128 * 64), 8);
 }
 
+TEST(CudaGemmRank, AGridHasNoMoreClustersThanRunAtATime) {
+  KernelConfig config = hopper_config();
+  const CudaSpec& spec = arch("sm_90a");  // of 132 SMs
+  const auto blocks = [&](std::uint8_t m, std::uint8_t n) {
+    config.algorithm.cluster = {m, n};
+    return cuda_gemm_work(config, spec, {8192, 8192, 4096}).blocks;
+  };
+  EXPECT_EQ(blocks(1, 1), 132);
+  EXPECT_EQ(blocks(2, 1), 132);
+  EXPECT_EQ(blocks(2, 2), 120) << "the others would begin when these end";
+  EXPECT_EQ(blocks(4, 2), 120);
+}
+
 TEST(CudaGemmRank, NarrowLoadsAndSmallTilesOfFp32HaveTheirTimes) {
   const auto seconds = [](const GemmSignature& signature, const CudaGemmShape& shape) {
     return ranked_cuda_gemm(arch("sm_90a"), signature, shape).front().predicted_seconds;

@@ -111,6 +111,10 @@ const CudaGemmStream* stream_of(const Algorithm& a, const CudaSpec& spec) {
   return a.instruction == Instruction::wgmma ? &spec.gemm.wgmma_stream : &spec.gemm.mma_stream;
 }
 
+/// Nanoseconds for each column of a box, which mma.sync converts where they are 8-bit floats: beside more than 16 rows
+/// 3.1 to 4 on an H200, by tiles of 40, 48 and 80 columns. With fewer rows the stream's factor has it.
+constexpr double kConvertedColumnNs = 3.3;
+
 /// Blocks that an SM works on at a time: one, where there are no more than SMs.
 int blocks_at_a_time(const KernelConfig& config, const CudaGemmResources& facts, const CudaSpec& spec,
                      const CudaGemmShape& shape, int parts) {
@@ -135,9 +139,9 @@ double own_columns_seconds(const KernelConfig& config, const CudaGemmResources& 
   const bool in_pairs = 2 * items > places;
   const CudaGemmStream* stream = stream_of(a, spec);
   double rate = stream != nullptr ? stream->pair_bytes_per_second : spec.gemm.pair_bytes_per_second;
-  // With a block for half to three quarters of the SMs, the next kernel's take the idle ones beside busy ones first,
-  // unless an SM has room for one of each kernel.
-  if (stream != nullptr && facts.blocks_per_sm == 1 && in_pairs && 4 * items < 3 * places) rate *= stream->between;
+  // With a block for half to three quarters of the SMs, the next kernel's take the idle ones beside busy ones first;
+  // where an SM has room for two blocks, with fewer too.
+  if (stream != nullptr && (in_pairs || facts.blocks_per_sm > 1) && 4 * items < 3 * places) rate *= stream->between;
   return rate == 0 ? 0 : bytes * blocks * (in_pairs ? 2 : kAlone) / rate;
 }
 
@@ -171,6 +175,9 @@ double lone_turn_seconds(const Algorithm& a, const CudaSpec& spec, double rounds
 }
 
 constexpr double kHiddenNearlyWhole = 8;
+/// Parts of k begin and end together: with as much to read as to multiply they took 1.03 to 1.18 of the longer time
+/// more than tiles do (151 x 5120 x 27648 and others, H200).
+constexpr double kHiddenByParts = 4;
 
 /// Time that two things take which overlap in part, the less the smaller `power` is.
 double overlapped(double a, double b, double power) {
@@ -204,7 +211,9 @@ double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmResource
   double seconds = 0;
   if (const CudaGemmStream* stream = stream_of(a, spec)) {  // a row of a box is read from the cache, whoever reads it
     const double boxes = real_steps * facts.tma_boxes;
-    const double box_ns = std::max(spec.gemm.row_ns * (a.tile[0] + a.tile[1]), 2 * stream->box_ns);
+    const bool converts = is_fp8(g.a) && a.instruction != Instruction::wgmma && a.tile[0] > 16;
+    const double box_ns = std::max({spec.gemm.row_ns * (a.tile[0] + a.tile[1]), 2 * stream->box_ns,
+                                    converts ? kConvertedColumnNs * a.tile[1] : 0});
     seconds = 1e-9 * boxes * box_ns * blocks_at_a_time(config, facts, spec, shape, parts) + 1e-6 * stream->end_us;
   } else if (a.pipeline == Pipeline::skinny) {  // its share of B passes once
     const double rate = chip.reached_bandwidth * chip.bytes_per_second / chip.sms / facts.blocks_per_sm;
@@ -246,7 +255,8 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, co
   }
   // Groups of few rows: large tiles multiply mostly what the groups do not have, which memory's time hides only in
   // part. Else all but the longer is hidden nearly whole.
-  const double power = groups ? 2 : kHiddenNearlyWhole;
+  const bool in_parts = work.splits > 1 && config.algorithm.pipeline == Pipeline::warp_specialized;
+  const double power = groups ? 2 : in_parts ? kHiddenByParts : kHiddenNearlyWhole;
   return spec.reference.launch_us * 1e-6 + overlapped(seconds, memory, power);
 }
 

@@ -95,7 +95,6 @@ TEST_P(CudaAttentionBackwardSeedsTest, RandomProblemsAgreeWithTheReferenceInBoth
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Seeds, CudaAttentionBackwardSeedsTest, ::testing::Range(0, 8));
 
 // Ordered additions zero nothing: the call before leaves its sums of dq in the workspace.
 TEST_F(CudaAttentionBackwardTest, RowsThatSeeNothingHaveZerosWhateverTheWorkspaceHolds) {
@@ -120,10 +119,42 @@ TEST_F(CudaAttentionBackwardTest, RowsThatSeeNothingHaveZerosWhateverTheWorkspac
   }
 }
 
+/// Wide heads, so many that gradients of scores pass through memory and their places are used again.
+RandomCall<AttentionBwd> random_passing(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto any = [&](std::initializer_list<std::int64_t> values) { return values.begin()[random() % values.size()]; };
+  const auto coin = [&](unsigned of = 2) { return random() % of == 0; };
+  RandomCall<AttentionBwd> call;
+  AttentionBackwardProblem& p = call.problem;
+  p.data_type = coin(3) ? DataType::fp16 : DataType::bf16;
+  p.mode = coin(3) ? SequenceMode::group : SequenceMode::batch;
+  p.batch = any({16, 21});
+  p.heads_kv = 16;
+  p.heads_q = p.heads_kv * any({1, 1, 3});
+  p.seqlen_q = any({1, 63, 65, 129, 200});
+  p.seqlen_k = any({65, 129, 300});
+  p.head_dim_qk = any({136, 192, 256});
+  p.head_dim_v = coin(3) ? 128 : p.head_dim_qk;
+  if (coin()) p.mask = coin() ? MaskKind::top_left : MaskKind::bottom_right;
+  p.dropout = p.head_dim_qk <= 192 && coin(3);
+  p.sink = p.dsink = coin(3);
+  p.dlse = coin(4);
+  if (coin(4)) p.bias = coin() ? BiasKind::elementwise : BiasKind::alibi;
+  call.numbers.seed = seed;
+  if (p.dropout) call.numbers.dropout_probability = 0.2F;
+  return call;
+}
+
+TEST_P(CudaAttentionBackwardSeedsTest, GradientsOfScoresThatPassThroughMemoryAgreeWithTheReference) {
+  Dispatcher dispatcher({.device = kBackwardDevice});
+  expect_agreement(random_passing(static_cast<std::uint64_t>(GetParam())), dispatcher);
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, CudaAttentionBackwardSeedsTest, ::testing::Range(0, 8));
+
 TEST_F(CudaAttentionBackwardTest, OrderedAdditionsGiveTheSameBits) {
   Dispatcher dispatcher({.device = kBackwardDevice});
   for (const MaskKind mask : {MaskKind::none, MaskKind::bottom_right}) {
-    for (const std::int64_t head_dim : {64, 128}) {
+    for (const std::int64_t head_dim : {64, 128, 256}) {
       for (const bool with_traits : {false, true}) {
         RandomCall<AttentionBwd> call;
         // 168 items of 128 keys: more than an H200 has places for at once, so that some are second rounds.

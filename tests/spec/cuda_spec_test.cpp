@@ -109,6 +109,11 @@ TEST(CudaSpec, BrokenOnesSayFilePathValueAndWhatWouldBeRight) {
   says("\"narrow_keys\": 1.98", "\"narrow_keys\": 0", "$.attention_fwd.model.narrow_keys is 0");
   says("\"launch\": ", "\"lanuch\": ", "a coefficient of launch, rounds, steps");
   says("\"launch\": ", "\"launch\": -", "(a number of at least 0)");
+  says("\"section_blocks\": ", "\"section_blocks\": -",
+       "$.attention_bwd.pipelines.flash.passed_gradients.section_blocks is -");
+  says("\"most_bytes\": ", "\"most_byte\": ", "did you mean 'most_bytes'");
+  says("\"most_bytes\": 2000000000, \"efficiency\": 0", "\"most_bytes\": 2000000000, \"efficiency\": 9",
+       "passed_gradients.efficiency is 9");
   says("\"tflops\": {\"bf16\"", "\"tflops\": {\"bf61\"", "is no data type");
 }
 

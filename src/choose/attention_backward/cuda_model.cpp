@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "choose/attention_backward/cuda_sections.hpp"
 #include "choose/rounding.hpp"
 #include "instances/attention_backward/cuda_resources.hpp"
 #include "problem/attention/problem.hpp"
@@ -33,7 +34,8 @@ double predicted_seconds(const KernelConfig& products, const CudaBackwardTile& r
   const double depth = 3 * ceil_div(number(p.head_dim_qk), 16.0) * 16 + 2 * ceil_div(number(p.head_dim_v), 16.0) * 16;
   const bool in_turn = products.attention().deterministic && adds;
   constexpr double kOrderedShare = 0.95;  // of the rate, where blocks add in turn; measured: 0.93 to 1
-  const double share = row.efficiency * (in_turn ? kOrderedShare : 1);
+  const PassedGradients passed = passed_gradients(p, products, spec);
+  const double share = (passed.any() ? passed.efficiency : row.efficiency) * (in_turn ? kOrderedShare : 1);
   const double rate = chip.tflops_of(p.data_type) * 1e12 / chip.sms * share;
   const double of_products =
       std::max(ceil_div(blocks, number(chip.sms)) * steps, blocks > 0 ? longest : 0) * 2 * tile * keys * depth / rate;

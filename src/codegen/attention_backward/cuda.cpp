@@ -35,11 +35,13 @@ void add_products(ConstantsTable& table, const AttentionSignature& s, const Algo
 
 /// Bytes that a thread of the products may spill: a hundred or two are the producer's, which has few registers and time
 /// to spare. Beside wide heads' sums there is no room for what several of these traits keep at the same time, nor, on
-/// mma_sm80, beside the halves of split float32 operands for one.
+/// mma_sm80, beside the halves of split float32 operands for one. Where gradients of scores pass through memory the
+/// producer has more to keep, and consumers what they read again once an item.
 std::uint32_t backward_spills(const KernelConfig& config) {
   const AttentionSignature& s = config.attention();
   const int traits = int{s.soft_cap} + int{s.dropout} + int{s.bias != BiasKind::none};
-  return traits < 2 && config.algorithm.pipeline != Pipeline::mma_sm80 ? 352 : 960;
+  if (traits >= 2 || config.algorithm.pipeline == Pipeline::mma_sm80) return 960;
+  return cuda_backward_resources(config).passes_score_gradients ? 640 : 352;
 }
 
 }  // namespace

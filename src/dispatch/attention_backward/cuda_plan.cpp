@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/error.hpp"
+#include "choose/attention_backward/cuda_sections.hpp"
 #include "dispatch/attention/cuda_arguments.hpp"
 #include "dispatch/workspace.hpp"
 #include "problem/attention_backward/problem.hpp"
@@ -73,18 +74,7 @@ struct Sections {
     const std::int64_t most = abreast(chip, 8 * wide);
     return masked ? most : std::min({most, cached(chip), blocks_of(3 * chip.sms, 2 * tiles)});
   }
-  /// The wanted number, or a third more or fewer, so that sections are alike: behind a mask a small last one keeps few
-  /// blocks busy.
-  [[nodiscard]] std::int64_t width(const CudaReferenceChip& chip) const {
-    const std::int64_t fit = std::clamp<std::int64_t>(wanted(chip), 1, heads);
-    const auto missing = [&](std::int64_t each) {
-      return blocks_of(heads, each) * each - heads;
-    };  // in the last section
-    std::int64_t best = fit;
-    for (std::int64_t each = blocks_of(2 * fit, 3); each <= std::min(4 * fit / 3, heads); ++each)
-      if (missing(each) <= missing(best)) best = each;
-    return best;
-  }
+  [[nodiscard]] std::int64_t width(const CudaReferenceChip& chip) const { return even_section(wanted(chip), heads); }
 };
 
 /// Rows of a head in the workspace; group mode: of a call with so many rows of q in all.
@@ -96,9 +86,10 @@ std::int64_t padded_rows(const AttentionBackwardProblem& p, std::int64_t total_q
 
 /// The workspace of one call behind the counters, in bytes.
 struct BackwardRegions {
-  std::size_t statistics = 0, dq_sum = 0, turns = 0, dsink_parts = 0, dalibi_parts = 0;
+  std::size_t statistics = 0, dq_sum = 0, turns = 0, dsink_parts = 0, dalibi_parts = 0, passed = 0, progress = 0;
 
-  BackwardRegions(const AttentionBackwardProblem& p, int sum_columns, bool in_turn, std::int64_t padded_q) {
+  BackwardRegions(const AttentionBackwardProblem& p, int sum_columns, bool in_turn, std::int64_t passed_bytes,
+                  std::int64_t progress_counts, std::int64_t padded_q) {
     const auto bytes = [](std::int64_t floats) {
       return (static_cast<std::size_t>(floats) * 4 + kRegionsApart - 1) / kRegionsApart * kRegionsApart;
     };
@@ -109,9 +100,12 @@ struct BackwardRegions {
     if (p.dsink) dsink_parts = bytes(p.batch * blocks_of(p.seqlen_q, kCudaBackwardRows) * p.heads_q);
     constexpr int kWarps = 8;
     if (p.dalibi) dalibi_parts = bytes(p.batch * p.heads_q * blocks_of(p.seqlen_k, kCudaBackwardRows) * kWarps);
+    passed = static_cast<std::size_t>(passed_bytes);
+    progress = bytes(progress_counts);
   }
   [[nodiscard]] CudaSplitMemory::Size size() const {
-    return {.part_bytes = statistics + dq_sum + turns + dsink_parts + dalibi_parts, .counters = kItemCounters};
+    return {.part_bytes = statistics + dq_sum + turns + dsink_parts + dalibi_parts + passed + progress,
+            .counters = kItemCounters};
   }
 };
 
@@ -154,13 +148,21 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const Atte
   const bool adds = facts.sum_columns > 0;  // to dq; else each gradient has items of its own
   const std::int64_t item_rows = adds ? kCudaBackwardRows : facts.tile_queries;
   const std::int64_t key_items = blocks_of(p.seqlen_k, item_rows);
-  const std::int64_t work_items =
-      p.batch *
-      (adds ? p.heads_kv * key_items : 2 * p.heads_kv * key_items + p.heads_q * blocks_of(p.seqlen_q, item_rows));
-  TS_TRY(check_backward_sizes(p, work_items));
   const bool in_turn = adds && products.attention().deterministic;
+  Sections sections{.heads = std::max<std::int64_t>(1, p.batch * p.heads_kv),
+                    .tiles = std::max<std::int64_t>(1, blocks_of(p.seqlen_q, facts.tile_queries)),
+                    .sum_columns = facts.sum_columns,
+                    .in_turn = in_turn,
+                    .masked = products.attention().mask != MaskKind::none};
+  const PassedGradients passed = passed_gradients(p, products, spec);
+  const std::int64_t query_items = adds ? 0 : p.heads_q * blocks_of(p.seqlen_q, item_rows);
+  std::int64_t work_items = p.batch * (adds ? p.heads_kv * key_items : 2 * p.heads_kv * key_items + query_items);
+  if (passed.any())
+    work_items = passed.sections * passed.section_heads * (passed.key_blocks + query_items / p.heads_kv);
+  TS_TRY(check_backward_sizes(p, work_items));
   // Group mode: of sequences that are all as long as the longest. What a call needs follows from its rows.
-  const BackwardRegions regions(p, facts.sum_columns, in_turn, padded_rows(p, p.batch * p.seqlen_q));
+  const BackwardRegions regions(p, facts.sum_columns, in_turn, passed.tile_bytes, passed.counts,
+                                padded_rows(p, p.batch * p.seqlen_q));
   WorkspaceLayout layout;
   layout.add("counters", kItemCounters * 4, kRegionsApart);
   layout.add("statistics of rows", regions.statistics, kRegionsApart);
@@ -168,6 +170,8 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const Atte
   layout.add("turns", regions.turns, kRegionsApart);
   layout.add("partials of dsink", regions.dsink_parts, kRegionsApart);
   layout.add("partials of dalibi", regions.dalibi_parts, kRegionsApart);
+  layout.add("gradients of scores", regions.passed, kRegionsApart);
+  layout.add("progress", regions.progress, kRegionsApart);
   layout.tell(info);
   if (p.mode == SequenceMode::batch) TS_TRY(memory.reserve(regions.size()));
 
@@ -175,17 +179,14 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const Atte
   made->key_blocks_ = static_cast<int>(key_blocks);
   made->key_items_ = static_cast<int>(key_items);
   made->work_items_ = static_cast<int>(work_items);
-  Sections sections{.heads = std::max<std::int64_t>(1, p.batch * p.heads_kv),
-                    .tiles = std::max<std::int64_t>(1, blocks_of(p.seqlen_q, facts.tile_queries)),
-                    .sum_columns = facts.sum_columns,
-                    .in_turn = in_turn,
-                    .masked = products.attention().mask != MaskKind::none};
   const std::int64_t row_bytes = (p.head_dim_qk + p.head_dim_v) * input_bytes(p.data_type) + 4 * sections.sum_columns;
   sections.head_bytes = std::max<std::int64_t>(1, p.heads_q / p.heads_kv * p.seqlen_q * row_bytes);
   // Few items behind a mask, as of grouped heads: the longest of many heads come first.
   constexpr std::int64_t kFewItems = 8;  // for each SM
   sections.few = sections.masked && work_items < kFewItems * spec.reference.sms;
-  made->section_heads_ = static_cast<int>(sections.width(spec.reference));
+  made->section_heads_ = static_cast<int>(passed.any() ? passed.section_heads : sections.width(spec.reference));
+  made->passed_bytes_ = passed.tile_bytes;
+  made->progress_counts_ = static_cast<int>(passed.counts);
   const auto extent = [](std::int64_t n) { return static_cast<unsigned>(n); };
   const unsigned heads = extent(p.heads_q), batch = extent(p.batch);
   const auto set = [&](BackwardStep step, CudaExtent grid, int threads, long shared_bytes) {
@@ -242,7 +243,8 @@ Result<TsCudaAttentionBackwardArgs> CudaBackwardPlan::kernel_arguments(const Att
   const AttentionBackwardProblem& p = problem();
   const auto stream = static_cast<cu::Stream>(options.stream);
   const std::int64_t padded_q = padded_rows(p, a.forward.total_q);
-  const BackwardRegions regions(p, facts_.sum_columns, deterministic_ && facts_.sum_columns > 0, padded_q);
+  const BackwardRegions regions(p, facts_.sum_columns, deterministic_ && facts_.sum_columns > 0, passed_bytes_,
+                                progress_counts_, padded_q);
   const CudaSplitMemory::Size size = regions.size();
   CudaSplitMemory::Place place;
   if (options.workspace == nullptr) {
@@ -269,6 +271,12 @@ Result<TsCudaAttentionBackwardArgs> CudaBackwardPlan::kernel_arguments(const Att
   if (regions.turns > 0) out.turns = reinterpret_cast<unsigned*>(out.dq_sum + regions.dq_sum / 4);
   out.dsink_parts = out.dq_sum + (regions.dq_sum + regions.turns) / 4;
   out.dalibi_parts = out.dsink_parts + regions.dsink_parts / 4;
+  if (passed_bytes_ > 0) {
+    float* const tiles = out.dalibi_parts + regions.dalibi_parts / 4;
+    out.score_gradients = reinterpret_cast<unsigned*>(tiles);
+    out.progress = reinterpret_cast<unsigned*>(tiles + regions.passed / 4);
+    out.progress_counts = progress_counts_;
+  }
   out.key_blocks = key_blocks_;
   out.padded_q = static_cast<int>(padded_q);
   return out;

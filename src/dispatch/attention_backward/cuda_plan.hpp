@@ -44,6 +44,8 @@ class CudaBackwardPlan final : public AttentionBackwardPlan {
   int key_blocks_ = 0;  ///< of 128 keys
   int key_items_ = 0;   ///< blocks of keys that have work items of their own
   int section_heads_ = 1;
+  std::int64_t passed_bytes_ = 0;  ///< gradients of scores that pass through the workspace
+  int progress_counts_ = 0;
 };
 
 }  // namespace tilesmith

@@ -16,6 +16,8 @@ struct CudaBackwardResources {
   int tile_queries = 0;
   int box_queries = 0;  ///< rows of a copy of queries and do
   int box_keys = 0;     ///< rows of a copy of keys and values
+  /// Items of keys can pass the gradients of scores to items of dq through the workspace.
+  bool passes_score_gradients = false;
   int sum_columns = 0;  ///< of a row of dq in fp32: head_dim_qk in columns of 64; 0 where nothing is added in memory
   /// The products: min(work items, SMs) blocks walk all items. Else a block for each tile of rows, head and sequence.
   bool persistent = false;

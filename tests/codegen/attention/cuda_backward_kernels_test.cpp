@@ -83,6 +83,8 @@ TEST_F(CudaBackwardKernels, AreHealthyAndOfTheHostsSizes) {
         if (step.role == StepRole::compute)
           source->text += fmt::format("static_assert(ts::kSharedBytes == {} && ts::kThreads == {});\n",
                                       facts.shared_bytes, facts.threads);
+        if (step.role == StepRole::compute && step.config.algorithm.pipeline == Pipeline::flash)
+          source->text += fmt::format("static_assert(ts::kPassesGradients == {});\n", facts.passes_score_gradients);
         sources.push_back(*source);
       }
   };
@@ -92,6 +94,19 @@ TEST_F(CudaBackwardKernels, AreHealthyAndOfTheHostsSizes) {
   add(64, 64, slopes, true);
   add(128, 128, slopes, true);
   add(256, 256, slopes, false);
+  add(256, 256, nothing, true);
+  add(
+      256, 256, [](AttentionSignature& s) { s.mode = SequenceMode::group; }, true);
+  add(192, 64, nothing, true);  // no room for tiles of gradients
+  add(
+      192, 128,
+      [](AttentionSignature& s) {
+        s.mask = MaskKind::causal;
+        s.mode = SequenceMode::group;
+        s.bias = BiasKind::alibi;
+        s.dropout = true;
+      },
+      true);
   add(192, 128, every_trait, true);
   add(
       40, 128, [](AttentionSignature& s) { s.dropout = true; }, true);

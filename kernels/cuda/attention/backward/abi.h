@@ -18,6 +18,10 @@
 //                                              blocks of keys that have added to a tile, at its first row
 //   dsink_parts [batch][blocks of rows][heads_q]      of each block of TS_CUDA_BACKWARD_ROWS rows of the longest sequence
 //   dalibi_parts [batch][heads_q][blocks of keys][8 warps]   of each block of 128 keys of the longest sequence
+//   score_gradients [TS_CUDA_BACKWARD_SECTIONS][heads of q of a section][blocks of 64 keys][blocks of 64 queries][8192 bytes]
+//                                              tiles of rows/score_gradients.cuh, else null
+//   progress   [batch][heads_kv], [sections]   with score_gradients: items of keys of a head that are done, then twice the items
+//                                              of queries of a section
 // clang-format on
 #pragma once
 
@@ -26,6 +30,8 @@
 
 #define TS_CUDA_BACKWARD_ROWS 128
 #define TS_CUDA_BACKWARD_TURN_ROWS 64
+// Sections of heads whose gradients of scores have a place in the workspace.
+#define TS_CUDA_BACKWARD_SECTIONS 3
 
 // Passed by value as a __grid_constant__ parameter. Of the forward's structure `tile_counters`, `work_items`,
 // `row_tiles` (here: the longest sequence's blocks of keys, or of rows) and `section_heads` serve the persistent kernels.
@@ -38,6 +44,9 @@ struct TsCudaAttentionBackwardArgs : TsCudaAttentionArgs {
   float* dalibi_parts;
   int key_blocks;  // of the longest sequence
   int padded_q;
+  unsigned int* score_gradients;
+  unsigned int* progress;
+  int progress_counts;
 };
 
 // The tensor maps of a Hopper kernel, by value as a __grid_constant__ parameter.

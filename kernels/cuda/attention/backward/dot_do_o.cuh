@@ -51,6 +51,11 @@ struct DotDoO {
     }
   }
 
+  TS_DEVICE void zero_progress() const {
+    if (args.progress == nullptr || blockIdx.x + blockIdx.y + blockIdx.z > 0) return;
+    for (int i = threadIdx.x; i < args.progress_counts; i += 256) args.progress[i] = 0;
+  }
+
   // The block's rows of dbias, over the whole of (seqlen_q, seqlen_k) in group mode too. Of a dimension that is summed
   // (stride 0) the first block zeroes the one element.
   TS_DEVICE void zero_dbias(int first_row, int head, int batch) const {
@@ -92,6 +97,7 @@ struct DotDoO {
     Sequence sequence;
     sequence.find(args, batch);
     zero_dbias(first_row, head, batch);
+    zero_progress();
     const bool has_sink = args.grad.dsink != nullptr;
     float& of_block = args.dsink_parts[(i64{batch} * gridDim.x + blockIdx.x) * args.heads_q + head];
     if (first_row >= sequence.length_q) {

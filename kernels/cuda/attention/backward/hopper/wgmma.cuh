@@ -92,8 +92,8 @@ TS_DEVICE void wait_for_value(const unsigned* counter, unsigned value) {
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
   } while (seen != value);
 }
-TS_DEVICE void count_up(unsigned* counter) {
-  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+TS_DEVICE void count_up(unsigned* counter, unsigned by = 1) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(by) : "memory");
 }
 
 // Four matrices of 8 rows of 16 bytes, each transposed: a thread gives what it would hold of the transposed matrix.

@@ -161,6 +161,39 @@ struct Consumer {
     store<kGradient, kWidth>(t, sums, kGradient == Gradient::dv ? call.keep_scale : args.scale);
   }
 
+  // dq of gradients of scores that items of keys have stored.
+  TS_DEVICE void add_passed(const Item& t) {
+    float sums[kWidthQk / 2];
+#pragma unroll
+    for (int i = 0; i < kWidthQk / 2; ++i) sums[i] = 0.0f;
+    first.index = second.index = 0;
+    for (int step = t.steps.begin; step < t.steps.end; ++step) {
+      mbarrier_wait(shared.second_full(second.index), second.parity());
+      mbarrier_wait(shared.first_full(first.index), first.parity());
+      if constexpr (cfg::kGroupMode) {
+        const int rest = t.sequence.length_k - step * kStep;
+        if (rest < kStep) zero_beyond(shared.first(first.index), kFirstColumns, rest);
+      }
+      if (t.row + 64 * warpgroup < t.sequence.length_q && !sees_none<Gradient::dq>(t, step)) {
+        u32 weights[kStep / 4];
+        load_passed(shared.second(second.index) + warpgroup * kTileBytes, weights);
+        arrive_by_warps(shared.second_empty(second.index));
+        begin_sums<kWidthQk, kStep>(sums, weights, columns_of<kStep>(shared.first(first.index)));
+        wgmma_wait<0>();
+        pin(sums);
+      } else {
+        arrive_by_warps(shared.second_empty(second.index));
+      }
+      arrive_by_warps(shared.first_empty(first.index));
+      first.advance(kStages);
+      second.advance(second_stages(Gradient::dk_dv));
+    }
+    named_barrier_sync(2 + warpgroup, 128);
+    if (threadIdx.x % 128 == 0) count_up(queries_done(args, t.section));
+    store<Gradient::dq, kWidthQk>(t, sums, args.scale * Pair::kLower);
+    asm volatile("// of passed gradients" ::: "memory");  // keeps the compiler from joining this store with the other items', which spills
+  }
+
   TS_DEVICE void walk_pair(const Item& t) {
     const bool empty = t.step_count() == 0;
     first.index = second.index = 0;
@@ -179,9 +212,13 @@ struct Consumer {
 
   TS_DEVICE void run() {
     ItemRing ring;
-    for (int index = ring.pop(shared); index >= 0; index = ring.pop(shared)) {
+    for (;;) {
       Item t;
-      t.find(args, index);
+      if (!ring.pop(shared, args, t)) return;
+      if (passes_gradients(args) && t.gradient == Gradient::dq) {
+        add_passed(t);
+        continue;
+      }
       if (t.gradient == Gradient::dq) {
         walk<Gradient::dq, kWidthQk>(t);
       } else if constexpr (kPaired) {

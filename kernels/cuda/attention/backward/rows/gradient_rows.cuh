@@ -1,12 +1,13 @@
 // Attention backward for Hopper (sm_90a), head dimensions up to 256, without additions in memory: dk and dv by blocks of keys,
-// dq by blocks of its own rows, seven products in all (eight where dk and dv have items of their own: layout.cuh). Warp-specialised, persistent, fed by the tensor copy engine. The same call
-// gives the same bits.
+// dq by blocks of its own rows: five products where gradients of scores pass through memory (score_gradients.cuh), else seven
+// (eight where dk and dv have items of their own: layout.cuh). Warp-specialised, persistent, fed by the tensor copy engine. The
+// same call gives the same bits.
 //
 // Configuration (namespace ts::cfg): kBf16, kHeadDimQk, kHeadDimV (multiples of 8 up to 256), kMaskRight, kMaskLeft,
 //   kGroupMode, kSoftCap, kBias, kAlibi, kDropout, kDbias, kDalibi as in ../hopper/dq_dk_dv.cuh.
 // Launch: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of min(work_items, SMs) blocks.
 //   row_tiles = ceil(seqlen_k / 128); work_items = 2 * batch * heads_kv * row_tiles + batch * heads_q *
-//   ceil(seqlen_q / 128); section_heads counts heads of keys.
+//   ceil(seqlen_q / 128); section_heads counts heads of keys. With score_gradients the heads of whole sections.
 // Tensor maps as in ../hopper/dq_dk_dv.cuh, but every box has 64 rows.
 #pragma once
 

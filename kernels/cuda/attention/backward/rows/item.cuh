@@ -19,12 +19,59 @@ struct ItemOfRows {
   int row;   // first row
   int head;  // of queries for dq, else of keys
   int batch;
+  int section;  // with gradients of scores that pass through memory
   Sequence sequence;
   Window window;
   Range steps;  // over the rows on the other side; may be empty
 
   // False when the block lies beyond its sequence's end.
   TS_DEVICE bool find(const TsCudaAttentionBackwardArgs& args, int index) {
+    section = 0;
+    const bool exists = kPaired && args.score_gradients != nullptr ? place_a_section_later(args, index) : place(args, index);
+    return exists && see(args);
+  }
+  // The rest, of a block of rows.
+  TS_DEVICE bool see(const TsCudaAttentionBackwardArgs& args) {
+    sequence.find(args, batch);
+    window.start(args, sequence);
+    const bool is_dq = gradient == Gradient::dq;
+    if (row >= (is_dq ? sequence.length_q : sequence.length_k)) return false;
+    steps = is_dq ? window.key_tiles<kStep>(row, kRows)
+                  : window.query_tiles<kStep>(row, gradient == Gradient::dk_dv ? kRows / 2 : kRows);
+    return true;
+  }
+  // Items of keys and, a section later, those of queries, which read what the former wrote: keys 0, keys 1, queries 0, keys 2,
+  // queries 1 and so on. Nothing is left to wait for when all of the section between have been drawn.
+  TS_DEVICE bool place_a_section_later(const TsCudaAttentionBackwardArgs& args, int index) {
+    const int heads_kv = static_cast<int>(args.heads_kv), group = static_cast<int>(args.heads_q) / heads_kv;
+    const int all_heads = heads_kv * static_cast<int>(args.batch), width = args.section_heads;
+    const int key_blocks = ceil_div(static_cast<int>(args.seqlen_k), kRows / 2);
+    const int query_blocks = ceil_div(static_cast<int>(args.seqlen_q), kRows);
+    const int of_keys = width * key_blocks, of_queries = width * group * query_blocks;
+    bool is_dq = false;
+    if (index >= of_keys) {
+      index -= of_keys;
+      section = index / (of_keys + of_queries);
+      index -= section * (of_keys + of_queries);
+      const int of_next_keys = (section + 1) * width < all_heads ? of_keys : 0;
+      is_dq = index >= of_next_keys;
+      if (is_dq) {
+        index -= of_next_keys;
+      } else {
+        ++section;
+      }
+    }
+    gradient = is_dq ? Gradient::dq : Gradient::dk_dv;
+    const int blocks = is_dq ? query_blocks : key_blocks, of_head = is_dq ? group : 1, heads = of_head * heads_kv;
+    int block = cfg::kMaskRight ? index / (width * of_head) : index % blocks;
+    const int batch_head = section * width * of_head + (cfg::kMaskRight ? index % (width * of_head) : index / blocks);
+    if (cfg::kMaskRight && is_dq) block = blocks - 1 - block;
+    batch = batch_head / heads;
+    head = batch_head - batch * heads;
+    row = block * (is_dq ? kRows : kRows / 2);
+    return batch < static_cast<int>(args.batch);
+  }
+  TS_DEVICE bool place(const TsCudaAttentionBackwardArgs& args, int index) {
     const int batches = static_cast<int>(args.batch);
     const int of_keys = 2 * args.row_tiles * static_cast<int>(args.heads_kv) * batches;  // items of both gradients
     const bool keys_first = !kPaired || args.heads_q > args.heads_kv;
@@ -48,10 +95,6 @@ struct ItemOfRows {
     batch = batch_head / heads;
     head = batch_head - batch * heads;
     row = block * rows;
-    sequence.find(args, batch);
-    window.start(args, sequence);
-    if (row >= (is_dq ? sequence.length_q : sequence.length_k)) return false;
-    steps = is_dq ? window.key_tiles<kStep>(row, kRows) : window.query_tiles<kStep>(row, rows);
     return true;
   }
   TS_DEVICE int step_count() const { return imax(0, steps.end - steps.begin); }

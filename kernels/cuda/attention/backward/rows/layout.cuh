@@ -53,13 +53,20 @@ constexpr int kWordOffset = kDeltaOffset + kStages * kStatisticBytes;
 constexpr int kBarrierOffset = kWordOffset + (cfg::kDropout ? 8 * 512 : 0);
 constexpr int kItemSlots = 2;
 constexpr int kBarriers = 4 + 4 * kStages + 2 * kItemSlots;
-constexpr int kItemOffset = kBarrierOffset + kBarriers * 8;
+constexpr int kItemBytes = 16;
+constexpr int kItemOffset = round_up(kBarrierOffset + kBarriers * 8, 16);
 // 1024 bytes for aligning the base to the swizzle pattern.
-constexpr int kSharedBytes = round_up(kItemOffset + kItemSlots * 4, 16) + 1024;
+constexpr int kSharedBytes = kItemOffset + kItemSlots * kItemBytes + 1024;
 
 // Whether dk and dv of 64 keys are an item, one of them of each warpgroup: probabilities pass from one to the other.
 // Not with a soft cap, whose slope would have to pass too.
 constexpr bool kPaired = !cfg::kSoftCap;
+
+// Whether the kernel can pass the gradients of scores to items of dq through memory (score_gradients.cuh). A window's would be few
+// among tiles of all queries and keys, a dbias is added where they are computed for dq, and beside a bias or slopes' gradients it
+// spills; fp16, slopes and dropout have not been measured. Two tiles of 8 KB take the place of a stage of the second streamed operand.
+constexpr bool kPassesGradients = kPaired && cfg::kBf16 && !cfg::kBias && !cfg::kAlibi && !cfg::kDropout &&
+                                  !cfg::kMaskLeft && kStreamedSecond >= 2 * 8192;
 
 constexpr int kThreads = 128 * (kWarpgroups + 1);
 
@@ -96,7 +103,7 @@ struct Shared {
   TS_DEVICE u32 second_empty(u32 stage) const { return barrier(2 + 3 * kStages + stage); }
   TS_DEVICE u32 item_full(u32 slot) const { return barrier(2 + 4 * kStages + slot); }
   TS_DEVICE u32 item_empty(u32 slot) const { return barrier(2 + 4 * kStages + kItemSlots + slot); }
-  TS_DEVICE u32 item(u32 slot) const { return base + kItemOffset + slot * 4; }
+  TS_DEVICE u32 item(u32 slot) const { return base + kItemOffset + slot * kItemBytes; }
 
   TS_DEVICE void init_barriers() const {
     mbarrier_init(resident_full(), 1);

@@ -10,6 +10,7 @@
 #include "../unpack.cuh"
 #include "../warpgroup.cuh"
 #include "items.cuh"
+#include "score_gradients.cuh"
 
 namespace ts {
 
@@ -176,18 +177,29 @@ struct Pair {
     float dk[kWidthQk / 2];
 #pragma unroll
     for (int i = 0; i < kWidthQk / 2; ++i) dk[i] = 0.0f;
+    ScoreGradients tiles;
+    if (passes_gradients(args)) tiles.start(args, t.section);
     for (int h = 0; h < group(); ++h) {
       call.enter(t.sequence, t.batch, t.head * group() + h);
       call.dbias = nullptr;  // every pair is added once
+      if (passes_gradients(args)) tiles.enter(args, t.section, t.batch, call.head, t.row / kStep);
       if (count > 0) {
         Floats dp;
         Weights ds;
         begin_gradients(dp);
         end_gradients(call, t, t.step(0), dp, ds);
-        for (int i = 0; i < count - 1; ++i) add_dk<false>(call, t, i, ds, dk);
+        if (passes_gradients(args)) tiles.store(t.step(0), ds);
+        for (int i = 0; i < count - 1; ++i) {
+          add_dk<false>(call, t, i, ds, dk);
+          if (passes_gradients(args)) tiles.store(t.step(i + 1), ds);
+        }
         add_dk<true>(call, t, count - 1, ds, dk);
       }
       if constexpr (cfg::kDalibi) store_of_slope(call, t.row + threadIdx.x / 32 % 4 * 16);
+    }
+    if (passes_gradients(args)) {
+      named_barrier_sync(2 + warpgroup, 128);
+      if (threadIdx.x % 128 == 0) count_up(keys_done(args, t.batch, t.head));
     }
     store_rows<kWidthQk>(dk, args.grad.dk, args.grad.dk_strides, t.batch, t.head, t.row, t.sequence.length_k,
                          t.sequence.offset_k, args.scale * kLower, cfg::kHeadDimQk);

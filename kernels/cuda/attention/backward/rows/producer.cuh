@@ -4,6 +4,7 @@
 
 #include "../../../common/launch.cuh"
 #include "items.cuh"
+#include "score_gradients.cuh"
 
 namespace ts {
 
@@ -64,9 +65,29 @@ struct Producer {
     second.advance(second_stages(t.gradient));
   }
 
+  // An item of dq by gradients of scores that items of keys have stored. The consumers know by the ring that they are there, too.
+  TS_DEVICE void load_passed(const Item& t, int batch) {
+    const int head = t.head / static_cast<int>(args.heads_q / args.heads_kv);
+    const PassedTiles tiles(args, t);
+    first.index = second.index = 0;
+    for (int step = t.steps.begin; step < t.steps.end; ++step) {
+      const u32 first_full = shared.first_full(first.index), second_full = shared.second_full(second.index);
+      mbarrier_wait(shared.second_empty(second.index), second.parity() ^ 1);
+      mbarrier_expect(second_full, tiles.bytes);
+      bulk_load(shared.second(second.index), tiles.of_keys(step), tiles.bytes, second_full);
+      mbarrier_wait(shared.first_empty(first.index), first.parity() ^ 1);
+      mbarrier_expect(first_full, kStreamedFirst);
+      load_rows(shared.first(first.index), &maps.k, first_full, kFirstColumns, kStep,
+                step * kStep + t.sequence.offset_k, head, batch);
+      first.advance(kStages);
+      second.advance(second_stages(Gradient::dk_dv));
+    }
+  }
+
   TS_DEVICE void load_item(const Item& t) {
     if (t.steps.begin >= t.steps.end) return;
     const int batch = cfg::kGroupMode ? 0 : t.batch, group = static_cast<int>(args.heads_q / args.heads_kv);
+    if (passes_gradients(args) && t.gradient == Gradient::dq) return load_passed(t, batch);
     load_resident(t, batch);
     first.index = second.index = 0;
     const bool is_dq = t.gradient == Gradient::dq;
@@ -85,11 +106,16 @@ struct Producer {
     const auto draw = [&] { return static_cast<int>(gridDim.x + atomicAdd(args.tile_counters, 1u)); };
     for (int index = blockIdx.x; index < args.work_items; index = draw()) {
       Item t;
-      if (!t.find(args, index)) continue;
-      ring.push(shared, index);
+      const bool exists = t.find(args, index);
+      if (passes_gradients(args) && t.gradient == Gradient::dq) {
+        wait_for_keys(args, t, exists);
+        if (!exists) count_up(queries_done(args, t.section), kWarpgroups);
+      }
+      if (!exists) continue;
+      ring.push(shared, t);
       load_item(t);
     }
-    ring.push(shared, -1);
+    ring.end(shared);
     // The last block resets the counters.
     if (atomicAdd(args.tile_counters + 1, 1u) == gridDim.x - 1) args.tile_counters[0] = args.tile_counters[1] = 0;
   }

@@ -214,13 +214,14 @@ bool fits_launch(const Subject& s, const CudaGemmResources& facts) {
 
 /// Beside more than 136 sums an epilogue, results of 32 bits or rows that lie otherwise spill: of 26 kernels by 256 x
 /// 160, 256 x 176 and their transposed forms 10 did (4 to 212 bytes, ptxas 13.0). Parts of 256 x 176 in a cluster spill
-/// 28 bytes in all types; alone, transposed or of 160 columns they do not.
+/// 28 bytes in all types; alone, transposed or of 160 columns they do not. Parts of 128 x 176 that take turns spill 36
+/// in all types; of 144, 160 and 192 columns and transposed they do not.
 bool fits_many_sums(const Subject& s, const CudaGemmResources& facts) {
   const GemmSignature& g = s.signature();
   const Algorithm& a = s.algorithm();
-  if (is_warp_specialized(s) && !a.transpose_c && a.split_k && a.cluster[0] * a.cluster[1] > 1 &&
-      facts.accumulators > 160)
-    return false;
+  const bool parts = is_warp_specialized(s) && !a.transpose_c && a.split_k;
+  if (parts && a.cluster[0] * a.cluster[1] > 1 && facts.accumulators > 160) return false;
+  if (parts && a.ping_pong && s.tile_n() == 176) return false;
   return !is_warp_specialized(s) || facts.accumulators <= kManySums ||
          (g.epilogue_ops.empty() && facts.result_bytes == 2 && is_along_k(g) && !g.mm_plus_mm &&
           g.grouping == GemmGrouping::none && !has_block_scales(g));
@@ -228,14 +229,16 @@ bool fits_many_sums(const Subject& s, const CudaGemmResources& facts) {
 
 /// Three warpgroups leave each thread 128 registers: parts of 192 x 192 that are joined spilled 4 to 204 bytes with
 /// every epilogue but a bias (ptxas 13.0); parts of 176 columns and of transposed tiles did not. Beside a tensor of
-/// int32 those of 64 x 128 in clusters spilled too.
+/// int32 those of 64 x 128 in clusters spilled too, and of 128 x 128 all; of 160 to 256 columns and 256 x 128 none.
 bool fits_joined_parts(const Subject& s) {
   const Algorithm& a = s.algorithm();
   const GemmSignature& g = s.signature();
   if (!is_warp_specialized(s) || !a.split_k) return true;
   if (a.wave[0] == 3 && !a.transpose_c && s.tile_n() >= 192) return false;
   const bool beside_integers = g.aux == DataType::int32 && std::ranges::any_of(g.epilogue_ops, reads_tensor);
-  return !(beside_integers && a.cluster[0] * a.cluster[1] > 1 && a.wave[0] == 1 && s.tile_n() >= 128);
+  const bool clusters = a.cluster[0] * a.cluster[1] > 1;
+  if (!beside_integers || s.tile_n() < 128) return true;
+  return a.wave[0] == 1 ? !clusters : !(s.tile_m() == 128 && s.tile_n() == 128);
 }
 
 /// Streams by mma.sync convert 8-bit floats on their way: with half a fragment's rows of zeros (24 x 72, 24 x 80) e4m3
@@ -258,10 +261,13 @@ int other_registers(const Subject& s) {
   // but crr without groups and parts (ptxas 13.0, sm_90a). With block scales half of the sums are fresh at every step.
   if (s.algorithm().pipeline == Pipeline::mma_sm80 && is_fp8(s.signature().a) && !has_block_scales(s.signature()))
     return 128;
+  // Integers of 8 bits on their way to 16 beside scales of float32: 64 x 64 in four blocks spilled a word (ptxas 13.0).
+  if (s.algorithm().pipeline == Pipeline::mma_sm80 && has_weights(s.signature()) && bits_of(s.signature().b) == 8)
+    return 100;
   // Joined parts take registers beside both: 64 x 64 in four blocks spilled 56 bytes in every result's type and with
-  // every epilogue (ptxas 13.0), and without parts none.
+  // every epilogue (ptxas 13.0), 128 x 128 of 8 warps 20 to 48, and without parts none.
   if (s.algorithm().pipeline == Pipeline::mma_sm80 && has_block_scales(s.signature()) && s.algorithm().split_k)
-    return 72;
+    return s.facts().accumulators > 64 ? 128 : 72;
   // The same beside 64 sums of 48 and more rows, where a warp holds the fragments of three or four rows of tiles.
   if (s.algorithm().pipeline == Pipeline::skinny_tma && !is_wgmma_stream(s) && is_fp8(s.signature().a) &&
       s.tile_m() > 32)
@@ -463,8 +469,9 @@ constexpr Rule<Subject> kRules[] = {
     {"registers_hold_sums",
      "the sums and the other values that a thread keeps fit its registers, of a transposed tile those at launch; more "
      "than 136 sums go with 16-bit results without an epilogue, of operands along k; stream-K of transposed tiles "
-     "takes one or two warpgroups; parts of 192 x 192 are not joined, and those of 128 columns and more in clusters of "
-     "single warpgroups not beside int32; streams of 8-bit floats have whole fragments of rows beyond 64 columns",
+     "takes one or two warpgroups; parts of 192 x 192 are not joined, of 128 x 176 not in turns, and beside int32 not "
+     "those of 128 x 128, nor by single warpgroups in clusters those of 128 columns and more; streams of 8-bit floats "
+     "have whole fragments of rows beyond 64 columns",
      [](const Subject& s) {
        const CudaGemmResources& facts = s.facts();
        return facts.accumulators + other_registers(s) <= facts.consumer_registers && fits_launch(s, facts) &&

@@ -41,7 +41,7 @@ struct LatentDecode : PieceWork<LatentDecode> {
     constexpr int kChunks = (kPitchK - 16) / 16;
     constexpr bool kWhole = kDepthQk == cfg::kHeadDimQk;
     // Beside 128 sums a thread's registers do not hold the addresses of more.
-    constexpr int kRowsAtOnce = kWarpColumns > 128 ? 2 : 4;
+    constexpr int kRowsAtOnce = kWarpColumns > 128 ? 1 : 4;
 #pragma unroll kRowsAtOnce
     for (int row = warp(); row < kTileKeys; row += kWarps) {
       const int key = first_key(step) + row;

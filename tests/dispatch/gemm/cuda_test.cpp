@@ -252,6 +252,37 @@ TEST_F(CudaGemmPlans, WholeNumbersOfFewRowsComeOutExactly) {
   repeat(cases);
 }
 
+/// More tiles than the rings of all blocks have stages, with one panel of b, one panel of a, and a panel for each batch
+/// entry: what a stage holds is copied again only where it is another tile's.
+TEST_F(CudaGemmPlans, KeptStagesAreThoseOfTheirTiles) {
+  GemmProblem batch = bf16(3'000, 200, 64);
+  batch.batch = 30;
+  for (const GemmProblem& problem : {bf16(100'000, 144, 24), bf16(100'000, 144, 136), bf16(200, 100'000, 24), batch}) {
+    std::vector<KernelConfig> configs = configs_for(problem, true);
+    std::erase_if(configs, [](const KernelConfig& config) {
+      return config.algorithm.pipeline != Pipeline::warp_specialized || config.algorithm.split_k;
+    });
+    ASSERT_GE(configs.size(), 12u);
+    configs.resize(12);
+    ASSERT_NO_FATAL_FAILURE(build(configs));
+    const auto whole = DeviceGemm::create(*context, problem, 5, GemmValues::whole, 0);
+    ASSERT_TRUE(whole);
+    const CudaBuffer d = whole->make_d(stream.handle()).value();
+    std::vector<std::byte> judged;
+    for (const KernelConfig& config : configs) {
+      SCOPED_TRACE(native_name(config));
+      const auto made = plan(problem, config);
+      ASSERT_NE(made, nullptr);
+      ASSERT_EQ(words(whole->queue(*made, d, {.stream = stream.handle()})), "");
+      const auto exact = whole->fetch(d, stream.handle());
+      ASSERT_TRUE(exact) << exact.error().text();
+      if (!judged.empty() && *exact == judged) continue;
+      EXPECT_EQ(whole->judge(*exact), "");
+      judged = *exact;
+    }
+  }
+}
+
 /// With a product alone and with two in one sum.
 TEST_F(CudaGemmPlans, WholeNumbersOfBatchesComeOutExactly) {
   for (const std::int64_t k2 : {0, 328}) {

@@ -109,6 +109,13 @@ constexpr bool kSlabsInRing = kBytesBesideSlabs + kSlabsBytes > kMostSharedBytes
 constexpr int kOwnStageBytes = kRowBlocks * 64 * 128;
 constexpr int kHeldStages = !kSlabsInRing ? 0 : 2 * round_up(kSlabBytes, 1024) <= kOwnStageBytes ? 1 : 2;
 
+// Whether a stage still holds its tile of a, of b, when the ring comes round to it: nothing else is written there.
+constexpr bool kKeepsStages = !kTransposes && !kWeights && !cfg::kMmPlusMm && cfg::kGrouping == TS_GEMM_UNGROUPED &&
+                              !cfg::kSplitK && !cfg::kStreamK && kCluster == 1 && cfg::kClusterK == 1 &&
+                              kCopiedTensor < 0;
+constexpr bool kKeepsA = kKeepsStages && (kTransposed || !kSlabsInRing);
+constexpr bool kKeepsB = kKeepsStages && !(kTransposed && kSlabsInRing);
+
 constexpr int kRingOffset = 0;
 constexpr int kSlabOffset = cfg::kStages * kStageBytes;
 constexpr int kTurnOffset = kSlabOffset + (kSlabsInRing ? 0 : kSlabsBytes);

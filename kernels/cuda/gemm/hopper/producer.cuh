@@ -8,6 +8,25 @@
 
 namespace ts::gemm {
 
+// What the ring holds of one operand: where the tiles began that its last steps were copied from. When all stages are
+// of one panel of k and a tile takes a whole number of times round, a stage holds already what it is to hold next: of
+// 401408x144x24 b is copied once, not 3136 times.
+template <bool kKeeps>
+struct KeptPanel {
+  int first = -1, batch = -1, steps = 0;
+  bool comes_round = false;
+
+  TS_DEVICE void reach(int tile_first, int tile_batch, int tile_steps) {
+    if (!kKeeps || (first == tile_first && batch == tile_batch)) return;
+    first = tile_first;
+    batch = tile_batch;
+    steps = 0;
+    comes_round = tile_steps > 0 && cfg::kStages % tile_steps == 0;
+  }
+  // Whether the next step is there; counts it.
+  TS_DEVICE bool holds_next() { return kKeeps && comes_round && steps++ >= cfg::kStages; }
+};
+
 struct Producer {
   const Shared& shared;
   const TsCudaGemmMaps& maps;
@@ -91,19 +110,25 @@ struct Producer {
     const u32 mask_a = blocks_of_row(at_m), mask_b = blocks_of_column(at_n);
     TileWalk walk(args);
     Tile t;
+    KeptPanel<kKeepsA> kept_a;
+    KeptPanel<kKeepsB> kept_b;
     for (int item = blockIdx.x / kClusterBlocks; walk.find(item, rank, t); item += gridDim.x / kClusterBlocks) {
       const int batch_a = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
       const int rows_a = rows_there<kCutsA>(args, t.row, args.m, cfg::kTileM);
       const int rows_b = rows_there<kCutsB>(args, t.column, args.n, cfg::kTileN);
-      const u32 bytes = kCopiesRows ? kBytesB + copies_of_rows(t) * cfg::kCopyRows * 128
-                                    : kStageBytes - (cfg::kTileM - rows_a) * (kBytesA / cfg::kTileM) -
-                                          (cfg::kTileN - rows_b) * (kBytesB / cfg::kTileN);
+      const u32 bytes_a =
+          kCopiesRows ? copies_of_rows(t) * cfg::kCopyRows * 128
+                      : kBytesA - (cfg::kTileM - rows_a) * (kBytesA / cfg::kTileM);
+      const u32 bytes_b = kBytesB - (cfg::kTileN - rows_b) * (kBytesB / cfg::kTileN);
+      kept_a.reach(t.row, t.batch, t.steps);
+      kept_b.reach(t.column, t.batch, t.steps);
       for (int s = 0; s < t.steps; ++s) {
         const u32 full = shared.arrived(place.index);
         const bool second = cfg::kMmPlusMm && t.step + s >= walk.first_steps;
         const int k = (t.step + s - (second ? walk.first_steps : 0)) * kTileK;
         mbarrier_wait(shared.empty(place.index), place.phase ^ 1);
-        mbarrier_expect(full, bytes);
+        const bool has_a = kept_a.holds_next(), has_b = kept_b.holds_next();
+        mbarrier_expect(full, (has_a ? 0 : bytes_a) + (has_b ? 0 : bytes_b));
         const bool cut_a = kCutsA && rows_a < cfg::kTileM, cut_b = kCutsB && rows_b < cfg::kTileN;
         const void* const map_a = choose(cut_a, second, maps.a, maps.a2, maps.edge_a, maps.edge_a2);
         if constexpr (kWeights) {
@@ -117,6 +142,7 @@ struct Producer {
           load_box(shared.tile_b(place.index), &maps.b, full, k / kTileK * kRowBytesB, t.column, t.batch);
         } else {
           const auto load_a = [&] {
+            if (has_a) return;
             if constexpr (kCopiesRows)
               load_rows(shared.tile_a(place.index), &maps.a, full, t, k, batch_a);
             else if (rows_a > 0)
@@ -124,7 +150,7 @@ struct Producer {
                                                                    t.row_offset + t.row, k, batch_a, at_n, mask_a);
           };
           if (!args.b_first) load_a();
-          if (rows_b > 0)
+          if (rows_b > 0 && !has_b)
             load_operand<kMnMajorB, cfg::kTileN, cfg::kClusterM>(
                 shared.tile_b(place.index), choose(cut_b, second, maps.b, maps.b2, maps.edge_b, maps.edge_b2), full,
                 t.column, k, t.batch, at_m, mask_b);

@@ -12,21 +12,34 @@
 namespace tilesmith {
 namespace {
 
-/// A step that is gathered element by element takes about so many times as long as one of 16-byte copies. Estimated.
-constexpr double kElementsCost = 4;
+/// A step that is gathered element by element takes about so many times as long as one of 16-byte copies, and one of
+/// 8-byte copies. Estimated.
+constexpr double kElementsCost = 4, kHalvesCost = 1.5;
+double reading_cost(int bits) {
+  return bits == 128 ? 1 : bits == 64 ? kHalvesCost : kElementsCost;
+}
+
+/// Elements that a problem's tensors let kernels read together.
+int gather_reads(const ConvProblem& p) {
+  const int bits = bits_of(p.data_type);
+  if (cuda_conv_access(p).aligned) return 128 / bits;
+  const bool halves = p.direction == ConvDirection::backward_weight && bits == 16 && p.c % 4 == 0 && p.k % 4 == 0;
+  return halves && !p.unaligned ? 4 : 1;
+}
 
 std::optional<std::string> gather_unsuited(const KernelConfig& config, const ConvProblem& problem) {
   const CudaConvResources facts = cuda_conv_resources(config);
   const CudaConvAccess access = cuda_conv_access(problem);
-  if ((!facts.aligned || access.aligned) && (!facts.pairs || access.pairs)) return {};
-  return fmt::format("reads {}, writes {}; c {}, k {}, unaligned {}", facts.aligned ? "16 bytes" : "elements",
-                     facts.pairs ? "pairs" : "elements", problem.c, problem.k, problem.unaligned);
+  const int read = config.algorithm.vector[0];
+  if (read <= gather_reads(problem) && (!facts.pairs || access.pairs)) return {};
+  return fmt::format("reads {} elements, writes {}; c {}, k {}, unaligned {}", read, facts.pairs ? "pairs" : "elements",
+                     problem.c, problem.k, problem.unaligned);
 }
 
 bool gather_is_needless(const KernelConfig& config, const ConvProblem& problem) {
   const CudaConvResources facts = cuda_conv_resources(config);
   const CudaConvAccess access = cuda_conv_access(problem);
-  return facts.aligned != access.aligned || facts.pairs != access.pairs;
+  return config.algorithm.vector[0] != gather_reads(problem) || facts.pairs != access.pairs;
 }
 
 double gather_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
@@ -36,7 +49,7 @@ double gather_seconds(const KernelConfig& config, const CudaGemmTile& row, const
   const Algorithm& a = config.algorithm;
   const double peak = 1e12 * std::max(spec.reference.tflops_of(problem.data_type), 1.0);
   const double step = 2.0 * a.tile[0] * a.tile[1] * facts.stage_k * static_cast<double>(work.places) /
-                      (peak * row.efficiency) * (facts.aligned ? 1 : kElementsCost);
+                      (peak * row.efficiency) * reading_cost(a.vector[0] * bits_of(problem.data_type));
   const double rounds = static_cast<double>(ceil_div(work.items(), work.places));
   double seconds = rounds * (static_cast<double>(ceil_div(work.steps, std::int64_t{work.splits})) + a.stages) * step;
   if (work.splits > 1)

@@ -61,6 +61,7 @@ Result<std::string_view> add_gather(ConstantsTable& table, const KernelConfig& c
   table.add("kWarpsM", a.wave[0]);
   table.add("kWarpsN", a.wave[1]);
   table.add("kAligned", facts.aligned);
+  table.add("kRead", facts.aligned ? static_cast<int>(a.vector[0]) : 128 / bits_of(s.data_type));
   table.add("kTf32x3", s.data_type == DataType::fp32);
   return "cuda/conv/mma_sm80/conv.cuh";
 }

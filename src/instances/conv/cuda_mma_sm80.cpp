@@ -24,6 +24,8 @@ constexpr int kRegistersOfAddedTensor = 2;
 /// More on Hopper of 8-bit floats in parts, an element at a time: beside 64 sums 12 bytes went to memory there, and on
 /// other chips none (ptxas 13.0).
 constexpr int kRegistersOfConvertedParts = 34;
+/// More where 8 bytes are read at a time: twice as many places along the depth.
+constexpr int kRegistersOfHalves = 32;
 
 int conv_element_bytes(const ConvSignature& s) {
   return std::max(bits_of(s.data_type) / 8, 1);
@@ -54,6 +56,11 @@ CudaConvResources gather_resources(const KernelConfig& config) {
   return r;
 }
 
+/// Eight bytes at a time, of pixels whose channels are no whole sixteen.
+bool reads_halves(const KernelConfig& config) {
+  return config.algorithm.vector[0] * conv_element_bytes(std::get<ConvSignature>(config.signature)) == 8;
+}
+
 int registers_beside_sums(const CudaConvSubject& subject) {
   const ConvSignature& s = subject.signature();
   const bool is_converted = conv_element_bytes(s) == 1 && s.data_type != DataType::int8;
@@ -64,7 +71,7 @@ int registers_beside_sums(const CudaConvSubject& subject) {
   const bool in_parts =
       subject.spec.major == 9 && is_converted && subject.algorithm().split_k && !facts.aligned && !facts.pairs;
   return kRegistersOfGather + (is_converted ? kRegistersOfConversion : 0) + (adds ? kRegistersOfAddedTensor : 0) +
-         (in_parts ? kRegistersOfConvertedParts : 0);
+         (in_parts ? kRegistersOfConvertedParts : 0) + (reads_halves(subject.config) ? kRegistersOfHalves : 0);
 }
 
 std::vector<Algorithm> gather_algorithms(const ConvSignature& s, const CudaGemmTile& row) {
@@ -78,7 +85,9 @@ std::vector<Algorithm> gather_algorithms(const ConvSignature& s, const CudaGemmT
               .split_k = row.splits > 1};
   for (std::size_t i = 0; i < row.wave.size(); ++i) a.wave[i] = static_cast<std::uint16_t>(row.wave[i]);
   std::vector<Algorithm> out;
-  for (const int read : {16 / bytes, 1})
+  std::vector<int> reads{16 / bytes, 1};
+  if (bytes == 2 && s.direction == ConvDirection::backward_weight) reads.insert(reads.begin() + 1, 4);
+  for (const int read : reads)
     for (const int written : {2, 1}) {
       a.vector = {static_cast<std::uint8_t>(read), static_cast<std::uint8_t>(read), static_cast<std::uint8_t>(written)};
       out.push_back(a);
@@ -107,10 +116,14 @@ constexpr CudaConvRule kGatherRules[] = {
        const Algorithm& a = s.algorithm();
        return fmt::format("tile {}x{}x{} by {}x{} warps", a.tile[0], a.tile[1], a.tile[2], a.wave[0], a.wave[1]);
      }},
-    {"accesses_are_carried", "tensors are read 16 bytes at a time or by elements, and written by elements or pairs",
+    {"accesses_are_carried",
+     "tensors are read 16 bytes at a time or by elements, those of 16 bits for filters also 8 bytes at a time, and "
+     "written by elements or pairs",
      [](const CudaConvSubject& s) {
        const auto& [a, b, d] = s.algorithm().vector;
-       return a == b && (a == 1 || a * conv_element_bytes(s.signature()) == 16) && (d == 1 || d == 2);
+       const int bytes = conv_element_bytes(s.signature());
+       const bool halves = bytes == 2 && a == 4 && s.signature().direction == ConvDirection::backward_weight;
+       return a == b && (a == 1 || a * bytes == 16 || halves) && (d == 1 || d == 2);
      },
      [](const CudaConvSubject& s) {
        return fmt::format("{} and {} elements", s.algorithm().vector[0], s.algorithm().vector[2]);

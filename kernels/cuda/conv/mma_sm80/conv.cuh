@@ -16,7 +16,8 @@
 //   kStages                  steps of 64 bytes of depth in shared memory
 //   kBlocksPerSm             blocks that share an SM (bounds the registers)
 //   kAligned (bool)          of the tensors that are read, channels are neighbours, and pixels, taps and groups of
-//                            them begin at multiples of 16 bytes (forward: of x's channels alone)
+//                            them begin at multiples of kRead elements (forward: of x's channels alone)
+//   kRead                    elements of these that are read together: 16 bytes, or of 16-bit types 8
 //   kPairs (bool)            channels of the result are neighbours, an even number of them, and pixels begin at
 //                            multiples of two elements; of the epilogue's tensors and vectors too
 //   kTf32x3 (bool)           float32: as in gemm/mma_sm80/gemm.cuh

@@ -1,10 +1,11 @@
 // How a step of an operand gets to shared memory, where it lies as a GEMM's does (gemm/mma_sm80/layout.cuh): element
-// by element, or 16 bytes of neighbouring channels at a time. What is outside the image, or behind the last number of
+// by element, or 16 or 8 bytes of neighbouring channels at a time. What is outside the image, or behind the last number of
 // either axis, is zero and is not read.
 #pragma once
 
 #include "../../gemm/mma_sm80/multiply.cuh"
 #include "../axis.cuh"
+#include "../read.cuh"
 
 namespace ts::conv {
 
@@ -15,8 +16,8 @@ using namespace ts::gemm;
 template <class Layout, int kTile, class Rows, class Depth, bool kInImage>
 struct Gather {
   static constexpr bool kChunks = Layout::kWay == Way::chunks;
-  // Threads side by side have the tile's rows, or its 16-byte chunks; each has one of the other axis, or several.
-  static constexpr int kChunk = 16 / kElementBytes;
+  // Threads side by side have the tile's rows, or its chunks; each has one of the other axis, or several.
+  static constexpr int kChunk = cfg::kRead;
   static constexpr bool kChunksOfRows = kChunks && Layout::kTransposed;
   static constexpr int kAlong = !kChunks ? kTile : kChunksOfRows ? kTile / kChunk : kTileK / kChunk;
   static constexpr int kAcross = !kChunks ? kTileK : kChunksOfRows ? kTileK : kTile;
@@ -83,7 +84,7 @@ struct Gather {
         }
         const char* from;
         const bool there = find(rows[kChunksOfRows ? 0 : i], at, from);
-        if (kWhole || across < kAcross) copy_async(to + across * Layout::kPitch + along() * 16, from, there);
+        if (kWhole || across < kAcross) copy_read<kChunk * kElementBytes>(to + across * Layout::kPitch + along() * kChunk * kElementBytes, from, there);
       }
 #pragma unroll
       for (int i = 0; i < kDepthPlaces; ++i) next[i].add(stride, depth.size);

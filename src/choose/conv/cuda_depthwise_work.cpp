@@ -156,7 +156,7 @@ CudaConvRuns cuda_mapped_depthwise_work(const KernelConfig& config, const CudaSp
   constexpr double kApart = 3;  // 1: one waits for the other; infinity: the longer hides the other
   w.seconds =
       std::pow(std::pow(compute, kApart) + std::pow(memory, kApart), 1 / kApart) + 1e-6 * spec.reference.launch_us;
-  if (cluster > 1) w.seconds += 0.2e-6;  // runs are added up
+  if (cluster > 1) w.seconds += 1e-6 * spec.conv.join.strips_us;  // runs are added up
   return w;
 }
 

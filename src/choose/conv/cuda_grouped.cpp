@@ -206,9 +206,10 @@ CudaConvRuns mapped_work(const KernelConfig& config, const CudaSpec& spec, const
   const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
   w.seconds = std::max(compute, memory) + kOfRun / kClock + 1e-6 * spec.reference.launch_us;
   if (cluster > 1)  // runs are added up by clusters, and these by whichever is last
-    w.seconds += w.runs > cluster ? 2.2e-6 : 1.2e-6;
+    w.seconds += 1e-6 * (w.runs > cluster ? spec.conv.join.clusters_us : spec.conv.join.cluster_us);
   else if (weight)  // runs are added up by a launch of its own
-    w.seconds += 2e-6 + 1e-6 * spec.reference.launch_us + static_cast<double>(w.blocks() * facts.part_bytes) / 1e12;
+    w.seconds += 1e-6 * (spec.conv.join.runs_us + spec.reference.launch_us) +
+                 static_cast<double>(w.blocks() * facts.part_bytes) / spec.conv.join.runs_bytes_per_second;
   return w;
 }
 

@@ -58,11 +58,11 @@ double halo_together(double products, double memory) {
 /// 56x56 took 39.5 us in boxes of 28 rows and 44.3 in boxes of 16 (H200, docs/log/2026-11-cuda-conv.md).
 double halo_data_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
                          const ConvProblem& p) {
-  constexpr double kFiltersSeconds = 0.4e-6;
   const CudaHaloWork work = cuda_halo_work(config, spec, p);
   const std::int64_t boxes = ceil_div(p.batch * work.boxes_h * work.boxes_w, work.splits);
   const auto rounds = static_cast<double>(ceil_div(work.items(), std::int64_t{spec.reference.sms}));
-  const double compute = rounds * (kFiltersSeconds + 1e-6 * (static_cast<double>(boxes) * row.step_us + row.end_us));
+  const double compute =
+      1e-6 * rounds * (spec.conv.halo_filters_us + static_cast<double>(boxes) * row.step_us + row.end_us);
   const double memory = bytes_of(p) / (spec.reference.bytes_per_second * spec.reference.reached_bandwidth);
   return std::max(compute, memory) + 1e-6 * spec.reference.launch_us;
 }

@@ -106,7 +106,8 @@ CudaConvRuns cuda_stem_work(const KernelConfig& config, const CudaSpec& spec, co
   const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
   w.seconds = std::max(compute, memory) + 1e-6 * spec.reference.launch_us;
   if (weight)  // runs are added up by a launch of its own
-    w.seconds += 1e-6 * spec.reference.launch_us + static_cast<double>(w.blocks() * facts.part_bytes) / 1e12;
+    w.seconds += 1e-6 * spec.reference.launch_us +
+                 static_cast<double>(w.blocks() * facts.part_bytes) / spec.conv.join.runs_bytes_per_second;
   return w;
 }
 

@@ -24,14 +24,16 @@ namespace {
 std::int64_t step_channels(const ConvProblem& p) {
   return 1024 / bits_of(p.data_type);
 }
-/// A tile of which channels are missing takes so much longer: the copy engine fills in zeros, and is slow at that. 3x3
-/// 64-64 on 56x56 took 283 us in tiles of 128 channels and 163 in tiles of 64 (H200). Of backward weight it is little,
-/// but of tiles alike those that are cut less go first: 512-96 on 7x7 took 18.9 us in tiles of 128 x 64 and 14.3 in
-/// tiles of 64 x 128 (H100).
-constexpr double kCutCost = 0.7, kCutCostOfWeight = 0.1;
-double cut_cost(std::int64_t channels, int of_tile, double cost) {
-  const std::int64_t tiles = ceil_div(channels, std::int64_t{of_tile});
-  return channels % of_tile == 0 ? 1 : 1 + cost / static_cast<double>(tiles);
+/// Backward weight: tiles of which channels are missing take a little longer, so of tiles alike those that are cut less
+/// go first. 512-96 on 7x7 took 18.9 us in tiles of 128 x 64 and 14.3 in tiles of 64 x 128 (H100).
+double cut_cost_of_weight(std::int64_t channels, int of_tile) {
+  constexpr double kCost = 0.1;
+  return channels % of_tile == 0 ? 1 : 1 + kCost / static_cast<double>(ceil_div(channels, std::int64_t{of_tile}));
+}
+/// Forward and backward data: by the share of channels that tiles have and the result has not.
+double cut_cost(std::int64_t channels, int of_tile, const CudaSpec& spec) {
+  const std::int64_t all = ceil_div(channels, std::int64_t{of_tile}) * of_tile;
+  return 1 + spec.conv.rows.cut * static_cast<double>(all - channels) / static_cast<double>(all);
 }
 
 /// Of the image that is read, and of the result's pixels; in backward weight of x and of y.
@@ -67,11 +69,23 @@ std::int64_t tiles_of(const KernelConfig& config, const ConvProblem& p, const Cu
   return ceil_div(phase.rows, std::int64_t{tile[0]}) * ceil_div(p.c, std::int64_t{tile[1]}) * p.groups;
 }
 
-/// Of a tile, or one of `splits` parts of it. The table's figures are of im2col copies; GEMM's model adds what it knows
-/// of others.
+/// Of a tile of forward and backward data. The table's figures are of products; the rows of pixels and of filters that
+/// a step brings take their time too, and more where channels are no whole 32 bytes, so that rows lie in a sector more.
+/// Of 154 drawn layers tiles took 1.8 to 2.2 ns a row, and forward with such rows 2.4 to 3
+/// (docs/log/2026-11-cuda-conv.md).
+double step_us(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec, const ConvProblem& p) {
+  const CudaConvRows& rows = spec.conv.rows;
+  const bool straddles = read_channels(p) * bits_of(p.data_type) % 256 != 0;
+  const double straddle = p.direction == ConvDirection::forward ? rows.straddle_ns : rows.data_straddle_ns;
+  const double ns = rows.ns + (straddles ? straddle : 0);
+  return std::max(row.step_us, 1e-3 * ns * (config.algorithm.tile[0] + config.algorithm.tile[1]));
+}
+
+/// The same, or one of `splits` parts of it.
 double window_item_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
-                           std::int64_t steps, int splits) {
-  const double item = 1e-6 * (static_cast<double>(ceil_div(steps, std::int64_t{splits})) * row.step_us + row.end_us);
+                           const ConvProblem& p, std::int64_t steps, int splits) {
+  const double item =
+      1e-6 * (static_cast<double>(ceil_div(steps, std::int64_t{splits})) * step_us(config, row, spec, p) + row.end_us);
   if (splits == 1) return item;
   return item + 1e-6 * spec.gemm.join_us +
          splits * static_cast<double>(cuda_conv_resources(config).part_bytes) / spec.gemm.join_bytes_per_second;
@@ -80,26 +94,25 @@ double window_item_seconds(const KernelConfig& config, const CudaGemmTile& row, 
 /// Backward data: a tile that is computed transposed leaves in boxes of fewer than 64 pixels where its pixels are no
 /// multiple of that, and each box more takes its time. 1x1 256-512 on 56x56 with a stride of 2 took 155 us in tiles of
 /// 112 x 256, which are 28 boxes, 126 in tiles of 96 x 256, 12 boxes, and 101 in tiles of 128 x 256, 8 boxes (H200).
-double boxes_seconds(const KernelConfig& config) {
-  constexpr double kBoxSeconds = 0.2e-6;
+double boxes_seconds(const KernelConfig& config, const CudaSpec& spec) {
   constexpr std::int64_t kWhole = 64;
   const auto& tile = config.algorithm.tile;
   const auto columns = ceil_div(std::int64_t{tile[1]}, kWhole);
   const auto boxes =
       ceil_div(std::int64_t{tile[0]}, std::int64_t{cuda_gemm_resources(gemm_of_window(config)).box_rows});
-  return kBoxSeconds * static_cast<double>(columns * (boxes - ceil_div(std::int64_t{tile[0]}, kWhole)));
+  return 1e-6 * spec.conv.box_us * static_cast<double>(columns * (boxes - ceil_div(std::int64_t{tile[0]}, kWhole)));
 }
 
 /// Of the block that has most to do. Blocks take tiles by turns, those of the phase with most taps first.
 double phases_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec, const ConvProblem& p) {
   const std::int64_t places = cuda_gemm_places(gemm_of_window(config), spec);
-  const double store = boxes_seconds(config);
+  const double store = boxes_seconds(config, spec);
   double seconds = 0;
   std::int64_t before = 0;
   for (const CudaConvPhase& phase : cuda_conv_phases(p)) {
     const std::int64_t tiles = tiles_of(config, p, phase);
     const std::int64_t own = ceil_div(before + tiles, places) - ceil_div(before, places);
-    seconds += static_cast<double>(own) * (window_item_seconds(config, row, spec, phase.steps, 1) + store);
+    seconds += static_cast<double>(own) * (window_item_seconds(config, row, spec, p, phase.steps, 1) + store);
     before += tiles;
   }
   return seconds;
@@ -120,13 +133,13 @@ double met_bytes(const ConvProblem& p) {
 /// H200 (docs/log/2026-11-conv.md).
 double weight_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec, const ConvProblem& p,
                       std::int64_t tiles, std::int64_t blocks) {
-  constexpr double kScattered = 1.38, kWhole = 0.95, kJoinSeconds = 5.2e-6;
+  constexpr double kScattered = 1.38, kWhole = 0.95;
   const CudaGemmShape shape = cuda_window_shape(p);
   const double steps = static_cast<double>(shape.k / step_channels(p));
   const double of_tile = static_cast<double>(blocks) / static_cast<double>(tiles);
   const bool whole = taps_of(p) == 1 && (shape.m <= config.algorithm.tile[0] || shape.n <= config.algorithm.tile[1]);
   const double step = row.step_us * (blocks % tiles == 0 ? 1 : kScattered) * (whole ? kWhole : 1) *
-                      cut_cost(shape.m, config.algorithm.tile[0], kCutCostOfWeight);
+                      cut_cost_of_weight(shape.m, config.algorithm.tile[0]);
   const double compute = 1e-6 * (steps / of_tile * step + row.end_us * std::max(1 / of_tile, 0.3));
   const double memory = met_bytes(p) / (spec.reference.bytes_per_second * spec.reference.reached_bandwidth);
   double seconds = 1e-6 * spec.reference.launch_us + std::hypot(compute, memory);  // neither hides the other whole
@@ -134,7 +147,7 @@ double weight_seconds(const KernelConfig& config, const CudaGemmTile& row, const
   // A part is left, and those of a tile are read.
   const double parts =
       2 + (of_tile <= TS_CONV_PART_GROUPS ? of_tile : TS_CONV_PART_GROUPS + of_tile / TS_CONV_PART_GROUPS);
-  return seconds + kJoinSeconds +
+  return seconds + 1e-6 * spec.conv.join.stream_k_us +
          parts * static_cast<double>(cuda_conv_resources(config).part_bytes) / spec.gemm.join_bytes_per_second;
 }
 
@@ -161,7 +174,6 @@ CudaGemmWork split_weight_work(const KernelConfig& config, const CudaSpec& spec,
 /// its own bandwidth (docs/log/2026-11-cuda-conv.md).
 double split_weight_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
                             const ConvProblem& p) {
-  constexpr double kFromCache = 1.1e13, kLeftAndAdded = 1.33e12, kJoinSeconds = 1.7e-6;
   constexpr double kCacheHidden = 3, kStepsHidden = 6;
   const auto together = [](double x, double y, double hidden) {
     return std::pow(std::pow(x, hidden) + std::pow(y, hidden), 1 / hidden);
@@ -174,10 +186,11 @@ double split_weight_seconds(const KernelConfig& config, const CudaGemmTile& row,
   const double compute = 1e-6 * rounds * (steps * row.step_us + row.end_us);
   const double memory = met_bytes(p) / (spec.reference.bytes_per_second * spec.reference.reached_bandwidth);
   const double columns = static_cast<double>(a.tile[0]) / a.cluster[1] + static_cast<double>(a.tile[1]) / a.cluster[0];
-  const double cached = static_cast<double>(work.items) * steps * columns * 128 / kFromCache;
-  const double parts = static_cast<double>(work.places * cuda_conv_resources(config).part_bytes) / kLeftAndAdded;
+  const double cached = static_cast<double>(work.items) * steps * columns * 128 / spec.conv.cache_bytes_per_second;
+  const double parts =
+      static_cast<double>(work.places * cuda_conv_resources(config).part_bytes) / spec.conv.join.split_bytes_per_second;
   return 1e-6 * spec.reference.launch_us + together(together(memory, cached, kCacheHidden), compute, kStepsHidden) +
-         parts + kJoinSeconds;
+         parts + 1e-6 * spec.conv.join.split_us;
 }
 
 double window_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
@@ -187,13 +200,13 @@ double window_seconds(const KernelConfig& config, const CudaGemmTile& row, const
   const CudaGemmShape shape = cuda_window_shape(problem);
   const CudaGemmWork work = cuda_window_work(config, spec, problem);
   const std::int64_t places = cuda_gemm_places(gemm_of_window(config), spec), steps = shape.k / step_channels(problem);
-  const double cut = cut_cost(shape.n, config.algorithm.tile[1], kCutCost);
+  const double cut = cut_cost(shape.n, config.algorithm.tile[1], spec);
   const double memory = bytes_of(problem) / (spec.reference.bytes_per_second * spec.reference.reached_bandwidth);
   double seconds = 0;
   switch (problem.direction) {
     case ConvDirection::forward:
       seconds = cut * static_cast<double>(ceil_div(work.items, places)) *
-                window_item_seconds(config, row, spec, steps, work.splits);
+                window_item_seconds(config, row, spec, problem, steps, work.splits);
       break;
     case ConvDirection::backward_data:
       seconds = cut * phases_seconds(config, row, spec, problem);

@@ -11,7 +11,30 @@
 
 namespace tilesmith {
 
+/// What is added to a gradient of filters whose parts are left and added up: by the blocks of one cluster, of several,
+/// the last of which adds theirs, or of depthwise strips; by a second launch that reads runs, or parts of split sums,
+/// at such a rate; by blocks that share all tiles equally. Only pipelines made for Hopper have clusters, split sums and
+/// equal shares.
+struct CudaConvJoin {
+  double cluster_us = 0, clusters_us = 0, strips_us = 0;
+  double runs_us = 0, runs_bytes_per_second = 0;
+  double split_us = 0, split_bytes_per_second = 0;
+  double stream_k_us = 0;
+};
+
+/// What rows of 128 bytes of pixels and filters take that im2col maps bring, where every SM asks for some: nanoseconds
+/// of a row, and more where channels are no whole 32 bytes; and how much longer a tile takes for its share of channels
+/// that do not exist.
+struct CudaConvRows {
+  double ns = 0, straddle_ns = 0, data_straddle_ns = 0, cut = 0;
+};
+
 struct CudaConvSpec {
+  CudaConvRows rows;
+  CudaConvJoin join;
+  double box_us = 0;           ///< that a store of fewer than 64 pixels adds to a transposed tile of backward data
+  double halo_filters_us = 0;  ///< that a block of halo tiles waits for its filters
+  double cache_bytes_per_second = 0;        ///< at which split sums of backward weight read from the L2 cache
   std::vector<GemmEpilogue> epilogues;      ///< those that listings hold; dispatch makes any
   std::vector<CudaGemmPipeline> pipelines;  ///< empty: no kernels of convolution
 
@@ -19,7 +42,7 @@ struct CudaConvSpec {
   [[nodiscard]] const CudaGemmPipeline* pipeline(Pipeline pipeline) const;
 };
 
-/// {"epilogues": [["bias"], ...], "pipelines": as of "gemm"}
+/// {"join": {...}, "box_us": 0.2, ..., "epilogues": [["bias"], ...], "pipelines": as of "gemm"}
 [[nodiscard]] Result<CudaConvSpec> read_cuda_conv(const JsonReader& reader);
 
 }  // namespace tilesmith

@@ -443,5 +443,54 @@ TEST(CudaConvChoice, ImagesOfFewChannelsGetStemKernels) {
       }
 }
 
+// Twelve channels are three times 8 bytes; an odd number goes by elements.
+TEST(CudaConvChoice, FiltersOfTwelveChannelsAreSummedEightBytesAtATime) {
+  for (const std::int64_t channels : {12, 13, 16}) {
+    const ConvProblem p{.direction = ConvDirection::backward_weight,
+                        .data_type = DataType::bf16,
+                        .type_out = DataType::bf16,
+                        .type_bias = DataType::bf16,
+                        .batch = 16,
+                        .c = channels,
+                        .k = 48,
+                        .in_w = 2575,
+                        .filter_w = 5,
+                        .pad_w = 2,
+                        .pad_high_w = 2};
+    const auto ranking = rank(hopper(), p);
+    ASSERT_TRUE(ranking);
+    for (const Candidate& candidate : ranking->candidates) {
+      const Algorithm& a = candidate.recipe.main().algorithm;
+      if (candidate.recipe.main().operation() == Operation::conv && a.pipeline == Pipeline::mma_sm80) {
+        EXPECT_EQ(a.vector[0], channels == 12 ? 4 : channels == 13 ? 1 : 8);
+      }
+    }
+  }
+}
+
+// 176-216 on 38x38, H200: 111 us in tiles of 176 x 256, 170 in tiles of 128 x 128, of which a step brings as many rows
+// for half of the products.
+TEST(CudaConvChoice, LargeTilesGoFirstWhereChannelsAreCut) {
+  const ConvProblem p{.data_type = DataType::bf16,
+                      .type_out = DataType::bf16,
+                      .type_bias = DataType::bf16,
+                      .batch = 64,
+                      .c = 176,
+                      .k = 216,
+                      .in_h = 38,
+                      .in_w = 38,
+                      .filter_h = 3,
+                      .filter_w = 3,
+                      .pad_h = 1,
+                      .pad_w = 1,
+                      .pad_high_h = 1,
+                      .pad_high_w = 1};
+  const auto ranking = rank(hopper(), p);
+  ASSERT_TRUE(ranking);
+  const Algorithm& first = ranking->candidates.front().recipe.main().algorithm;
+  EXPECT_TRUE(first.transpose_c);
+  EXPECT_GE(first.tile[0], 144);
+}
+
 }  // namespace
 }  // namespace tilesmith

@@ -142,6 +142,10 @@ class Life:
     def leave(self, sequence):
         self.give_back(sequence.pages[sequence.windowed :])
 
+    def least(self, sequence):
+        """Keys that it cannot take back: others share them, or its next query would see a page that is given back."""
+        return max(sequence.mine, 1, sequence.windowed * self.way.page + (self.way.window or 0))
+
     # A step.
 
     def turned(self, x, first):
@@ -180,7 +184,7 @@ class Life:
                 self.running.remove(sequence)
                 self.leave(sequence)
                 self.seen["finished"] += 1
-            elif rng.random() < 0.1 and (back := min(int(rng.integers(1, 4)), sequence.length - max(sequence.mine, 1))) > 0:
+            elif rng.random() < 0.1 and (back := min(int(rng.integers(1, 4)), sequence.length - self.least(sequence))) > 0:
                 sequence.kv = sequence.kv[:, :-back]  # drafted in vain; the pages stay
                 self.seen["taken back"] += 1
         if self.running and len(self.running) < self.most and rng.random() < 0.15:

@@ -41,7 +41,7 @@ std::uint32_t backward_spills(const KernelConfig& config) {
   const AttentionSignature& s = config.attention();
   const int traits = int{s.soft_cap} + int{s.dropout} + int{s.bias != BiasKind::none};
   if (traits >= 2 || config.algorithm.pipeline == Pipeline::mma_sm80) return 960;
-  return cuda_backward_resources(config).passes_score_gradients ? 640 : 352;
+  return cuda_backward_resources(config).passes_score_gradients ? 704 : 352;
 }
 
 }  // namespace

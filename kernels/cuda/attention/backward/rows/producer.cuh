@@ -103,8 +103,11 @@ struct Producer {
     prefetch_tensor_map(&maps.dout);
     wait_for_previous_kernel();
     ItemRing ring;
-    const auto draw = [&] { return static_cast<int>(gridDim.x + atomicAdd(args.tile_counters, 1u)); };
-    for (int index = blockIdx.x; index < args.work_items; index = draw()) {
+    // Where blocks wait for one another's items the first one comes from the counter, too: a block that has an item has begun.
+    const auto draw = [&] {
+      return static_cast<int>((kPassesGradients ? 0u : gridDim.x) + atomicAdd(args.tile_counters, 1u));
+    };
+    for (int index = kPassesGradients ? draw() : static_cast<int>(blockIdx.x); index < args.work_items; index = draw()) {
       Item t;
       const bool exists = t.find(args, index);
       if (passes_gradients(args) && t.gradient == Gradient::dq) {

@@ -302,10 +302,10 @@ TEST(CudaDecode, ManyRowsInPagesAreTilesOfQueries) {
   EXPECT_FALSE(decode_kernels(p).empty());
   const auto first = [&] { return rank(hopper(), p).value().candidates.front().recipe.main().algorithm.pipeline; };
   EXPECT_EQ(first(), Pipeline::warp_specialized);
-  p.cache = KvElements::int8;
-  EXPECT_TRUE(is_decode(first())) << "decode alone reads integers";
-  p.cache = KvElements::fp8;
-  EXPECT_EQ(first(), Pipeline::warp_specialized);
+  for (const KvElements narrow : {KvElements::int8, KvElements::fp8}) {
+    p.cache = narrow;
+    EXPECT_EQ(first(), Pipeline::warp_specialized);
+  }
   p.cache = KvElements::as_queries, p.vectorized_pages = true;
   EXPECT_EQ(first(), Pipeline::decode);
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tilesmith import _append_attention_call, _attention_backward_call, _attention_call, _gemm_call, _gemm_matrices, _gemm_operands, _library
+from tilesmith import _append_attention_call, _append_call, _attention_backward_call, _attention_call, _gemm_call, _gemm_matrices, _gemm_operands, _library
 
 HEADER = Path(__file__).resolve().parents[2] / "include" / "tilesmith.h"
 TEXT = re.sub(r"/\*.*?\*/|//[^\n]*", "", HEADER.read_text(), flags=re.DOTALL)
@@ -93,6 +93,7 @@ def test_attention_codes():
     assert _attention_call._MASKS == {key.removeprefix("mask_"): value for key, value in without_prefix("tilesmith_mask", "TILESMITH_").items()}
     traits = without_prefix("tilesmith_attention_trait", "TILESMITH_")
     assert traits.pop("append") == _append_attention_call._APPEND
+    assert traits.pop("lengths_after") == _append_call._LENGTHS_AFTER
     chosen = without_prefix("tilesmith_chosen_scale", "TILESMITH_CHOOSE_")
     assert chosen == {"k_scale": _append_attention_call._CHOOSE_K_SCALE, "v_scale": _append_attention_call._CHOOSE_V_SCALE}
     assert traits == {name: getattr(_attention_call, f"_{name.upper()}") for name in ("soft_cap", "sink", "dropout", "lse", "block_scale", "page_scale", "latent", "batch_invariant", "vectorized_pages")}

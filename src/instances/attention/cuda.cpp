@@ -78,7 +78,7 @@ bool tile_m_is_whole(const Subject& s) {
 
 int tile_n_step(const Subject& s) {
   if (s.is_decode_wgmma()) return s.signature().latent ? 64 : 32;
-  if (s.is_decode()) return s.tile_m() > 0 ? 16 * kDecodeWarps * 16 / s.tile_m() : 16;
+  if (s.is_decode()) return s.tile_m() > 0 ? std::max(1, 16 * kDecodeWarps * 16 / s.tile_m()) : 16;
   return s.is_warp_specialized() && !s.signature().dropout && s.algorithm().bias_stages == 0 && !is_fp8(s) ? 16 : 32;
 }
 

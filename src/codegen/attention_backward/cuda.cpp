@@ -40,8 +40,8 @@ void add_products(ConstantsTable& table, const AttentionSignature& s, const Algo
 std::uint32_t backward_spills(const KernelConfig& config) {
   const AttentionSignature& s = config.attention();
   const int traits = int{s.soft_cap} + int{s.dropout} + int{s.bias != BiasKind::none};
-  if (traits >= 2 || config.algorithm.pipeline == Pipeline::mma_sm80) return 1152;
-  return cuda_backward_resources(config).passes_score_gradients ? 704 : 352;
+  if (traits >= 2 || config.algorithm.pipeline == Pipeline::mma_sm80) return 960;
+  return cuda_backward_resources(config).passes_score_gradients ? 640 : 352;
 }
 
 }  // namespace

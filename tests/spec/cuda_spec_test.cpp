@@ -106,7 +106,9 @@ TEST(CudaSpec, BrokenOnesSayFilePathValueAndWhatWouldBeRight) {
   says("\"rows_of_tiles\": 8, ", "", "rows_of_tiles");
   says("\"first_choice_share\": 0.91", "\"first_choice_share\": 1.5",
        "$.attention_fwd.model.first_choice_share is 1.5");
-  says("\"narrow_keys\": 1.98", "\"narrow_keys\": 0", "$.attention_fwd.model.narrow_keys is 0");
+  says("\"times\": 2.41", "\"times\": 0", "$.attention_fwd.model.narrow_keys[0].times is 0");
+  says("\"head_dim\": 128, \"times\"", "\"head_dim\": 64, \"times\"",
+       "$.attention_fwd.model.narrow_keys[1].head_dim is 64");
   says("\"launch\": ", "\"lanuch\": ", "a coefficient of launch, rounds, steps");
   says("\"launch\": ", "\"launch\": -", "(a number of at least 0)");
   says("\"section_blocks\": ", "\"section_blocks\": -",

@@ -57,7 +57,7 @@ double attending_seconds(const KernelConfig& config, const CudaTile& row, const 
       return few_queries_seconds(config, *pipeline->few_queries, spec, shape);
     if (const CudaAttentionTerms* fitted = spec.attention_model->coefficients(config.algorithm.pipeline)) {
       const CudaAttentionTerms terms = cuda_attention_terms(config, row, spec, shape);
-      return (shape.narrow ? spec.attention_model->narrow_keys : 1) *
+      return (shape.narrow ? spec.attention_model->narrow_keys_times(std::max(s.head_dim_qk, s.head_dim_v)) : 1) *
              std::inner_product(terms.begin(), terms.end(), fitted->begin(), 0.0);
     }
   }

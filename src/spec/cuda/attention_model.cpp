@@ -13,6 +13,12 @@ const CudaAttentionTerms* CudaAttentionModel::coefficients(Pipeline pipeline) co
   return found == pipelines.end() ? nullptr : &found->second;
 }
 
+double CudaAttentionModel::narrow_keys_times(int head_dim) const {
+  if (narrow_keys.empty()) return 1;
+  const auto found = std::ranges::lower_bound(narrow_keys, head_dim, {}, &NarrowKeys::head_dim);
+  return (found == narrow_keys.end() ? narrow_keys.back() : *found).times;
+}
+
 Result<CudaAttentionModel> read_cuda_attention_model(const JsonReader& reader) {
   TS_TRY(reader.only({"command", "date", "data_types", "first_choice_share", "narrow_keys", "pipelines"}));
   CudaAttentionModel model;
@@ -27,8 +33,15 @@ Result<CudaAttentionModel> read_cuda_attention_model(const JsonReader& reader) {
   if (!(model.first_choice_share > 0) || model.first_choice_share > 1)
     return reader.at("first_choice_share").refuse("a share above 0, at most 1");
   if (reader.has("narrow_keys")) {
-    TS_ASSIGN(model.narrow_keys, reader.at("narrow_keys").number());
-    if (!(model.narrow_keys >= 1)) return reader.at("narrow_keys").refuse("1 or more times");
+    TS_ASSIGN(const auto figures, reader.at("narrow_keys").elements());
+    for (const JsonReader& item : figures) {
+      TS_TRY(item.only({"head_dim", "times"}));
+      const int before = model.narrow_keys.empty() ? 0 : model.narrow_keys.back().head_dim;
+      TS_ASSIGN(const int head_dim, item.at("head_dim").integer<int>(before + 1, 1024));
+      TS_ASSIGN(const double times, item.at("times").number());
+      if (!(times >= 1)) return item.at("times").refuse("1 or more times");
+      model.narrow_keys.push_back({head_dim, times});
+    }
   }
   TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
   for (const auto& [name, item] : pipelines) {

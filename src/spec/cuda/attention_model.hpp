@@ -29,16 +29,24 @@ inline constexpr std::array<std::string_view, 6> kCudaAttentionTerms = {"launch"
                                                                         "products", "memory", "reread"};
 using CudaAttentionTerms = std::array<double, kCudaAttentionTerms.size()>;
 
+/// How many times as long a kernel takes that is predicted here, on keys of 8 bits beside wider queries.
+struct NarrowKeys {
+  int head_dim;
+  double times;
+};
+
 struct CudaAttentionModel {
-  std::string command;               ///< that fitted the coefficients
-  std::string date;                  ///< of the fit
-  std::vector<DataType> data_types;  ///< that it was fitted for
-  double first_choice_share = 1;     ///< the tile table's first choice counts as if it took this share of its time
-  double narrow_keys = 1;  ///< times what a kernel predicted here takes on keys of 8 bits beside wider queries
+  std::string command;                  ///< that fitted the coefficients
+  std::string date;                     ///< of the fit
+  std::vector<DataType> data_types;     ///< that it was fitted for
+  double first_choice_share = 1;        ///< the tile table's first choice counts as if it took this share of its time
+  std::vector<NarrowKeys> narrow_keys;  ///< by rising head dims
   std::vector<std::pair<Pipeline, CudaAttentionTerms>> pipelines;
 
   /// Null where the pipeline has none.
   [[nodiscard]] const CudaAttentionTerms* coefficients(Pipeline pipeline) const;
+  /// Of rows of so many elements: the figure of the next head dim that has one, of the last beyond it; 1 without any.
+  [[nodiscard]] double narrow_keys_times(int head_dim) const;
 };
 
 [[nodiscard]] Result<CudaAttentionModel> read_cuda_attention_model(const JsonReader& reader);

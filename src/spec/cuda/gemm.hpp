@@ -94,6 +94,8 @@ struct CudaGemmSpec {
   /// Nanoseconds a stage takes at least for each row of operands that a block asks for where every SM does, and rows
   /// are no multiple of 32 bytes: the 128 bytes of a step lie in five sectors of every second row then, not four.
   double straddle_ns = 0;
+  /// Nanoseconds more for such a row in the step that k ends within.
+  double cut_straddle_ns = 0;
   /// Of a step, wgmma templates ask for B before A in products of at most so many rows: B comes from memory then, A
   /// from the L2 cache. 0: never.
   double b_first_m = 0;

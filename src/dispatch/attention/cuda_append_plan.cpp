@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "dispatch/attention/append_plan.hpp"
 #include "dispatch/attention/cuda_decode_plan.hpp"
 #include "dispatch/attention/cuda_new_keys.hpp"
-#include "problem/attention/append.hpp"
 #include "problem/attention/problem.hpp"
 
 namespace tilesmith {
@@ -23,19 +23,19 @@ class CudaAppendPlan final : public AttentionPlan {
  public:
   CudaAppendPlan(const AttentionProblem& problem, std::unique_ptr<AttentionPlan> attend,
                  DirectBackend<AppendKvCall>& append)
-      : AttentionPlan(problem, info_of(*attend)), attend_(std::move(attend)), append_(append) {}
+      : AttentionPlan(problem, info_of(*attend)),
+        at_once_(static_cast<const CudaDecodePlan&>(*attend)),
+        in_two_(append_plan(problem, std::move(attend), append)) {}
 
   [[nodiscard]] Status run(const AttentionArguments& arguments, const RunOptions& options) const override {
+    if (!new_keys_in_chunks(problem(), arguments)) return in_two_->run(arguments, options);
     TS_TRY(validate(problem(), arguments, device().kind));
-    if (new_keys_in_chunks(problem(), arguments))
-      return static_cast<const CudaDecodePlan&>(*attend_).append_and_run(arguments, options);
-    TS_TRY(append_.run(append_of(problem(), arguments, device().kind), options));
-    return attend_->run(attended(problem(), arguments), options);
+    return at_once_.append_and_run(arguments, options);
   }
 
  private:
-  std::unique_ptr<AttentionPlan> attend_;
-  DirectBackend<AppendKvCall>& append_;
+  const CudaDecodePlan& at_once_;  // in_two_'s
+  std::unique_ptr<AttentionPlan> in_two_;
 };
 
 }  // namespace

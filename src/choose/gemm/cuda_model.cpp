@@ -117,10 +117,6 @@ const CudaGemmStream* stream_of(const Algorithm& a, const CudaSpec& spec) {
   return a.instruction == Instruction::wgmma ? &spec.gemm.wgmma_stream : &spec.gemm.mma_stream;
 }
 
-/// Nanoseconds for each column of a box, which mma.sync converts where they are 8-bit floats: beside more than 16 rows
-/// 3.1 to 4 on an H200, by tiles of 40, 48 and 80 columns. With fewer rows the stream's factor has it.
-constexpr double kConvertedColumnNs = 3.3;
-
 /// Blocks that an SM works on at a time: one, where there are no more than SMs.
 int blocks_at_a_time(const KernelConfig& config, const CudaGemmResources& facts, const CudaSpec& spec,
                      const CudaGemmShape& shape, int parts) {
@@ -217,9 +213,11 @@ double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmResource
   double seconds = 0;
   if (const CudaGemmStream* stream = stream_of(a, spec)) {  // a row of a box is read from the cache, whoever reads it
     const double boxes = real_steps * facts.tma_boxes;
-    const bool converts = is_fp8(g.a) && a.instruction != Instruction::wgmma && a.tile[0] > 16;
+    // mma.sync converts 8-bit floats: beside more than 16 rows 3.1 to 4 ns a column on an H200, by tiles of 40, 48 and
+    // 80 columns. With fewer rows the stream's factor has it.
+    const bool converts = is_fp8(g.a) && a.tile[0] > 16;
     const double box_ns = std::max({spec.gemm.row_ns * (a.tile[0] + a.tile[1]), 2 * stream->box_ns,
-                                    converts ? kConvertedColumnNs * a.tile[1] : 0});
+                                    converts ? stream->converted_column_ns * a.tile[1] : 0});
     seconds = 1e-9 * boxes * box_ns * blocks_at_a_time(config, facts, spec, shape, parts) + 1e-6 * stream->end_us;
   } else if (a.pipeline == Pipeline::skinny) {  // its share of B passes once
     const double rate = chip.reached_bandwidth * chip.bytes_per_second / chip.sms / facts.blocks_per_sm;

@@ -93,8 +93,8 @@ Result<CudaGemmTile> read_tile(const JsonReader& reader) {
 }
 
 Result<CudaGemmStream> read_stream(const JsonReader& reader) {
-  TS_TRY(reader.only(
-      {"launch_us", "box_ns", "end_us", "pair_bytes_per_second", "between", "memory", "power", "fp8", "others"}));
+  TS_TRY(reader.only({"launch_us", "box_ns", "converted_column_ns", "end_us", "pair_bytes_per_second", "between",
+                      "memory", "power", "fp8", "others"}));
   CudaGemmStream out;
   const auto figure = [&](std::string_view field, double& into) -> Status {
     TS_ASSIGN(into, reader.at(field).number());
@@ -102,6 +102,7 @@ Result<CudaGemmStream> read_stream(const JsonReader& reader) {
   };
   TS_TRY(figure("launch_us", out.launch_us));
   TS_TRY(figure("box_ns", out.box_ns));
+  if (reader.has("converted_column_ns")) TS_TRY(figure("converted_column_ns", out.converted_column_ns));
   TS_TRY(figure("end_us", out.end_us));
   TS_TRY(figure("pair_bytes_per_second", out.pair_bytes_per_second));
   TS_TRY(figure("between", out.between));

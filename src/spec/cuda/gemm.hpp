@@ -56,6 +56,7 @@ struct CudaGemmPipeline {
 struct CudaGemmStream {
   double launch_us = 0;
   double box_ns = 0;                 ///< that a box of 128 bytes of k takes the copy engine at least
+  double converted_column_ns = 0;    ///< at least, of a box for each column of 8-bit floats beside more than 16 rows
   double end_us = 0;                 ///< of a group of columns
   double pair_bytes_per_second = 0;  ///< that two SMs which share a way read from memory
   double between = 1;                ///< share of it with one block for each of half to three quarters of the SMs

@@ -190,7 +190,7 @@ struct Consumer {
     }
     named_barrier_sync(2 + warpgroup, 128);
     if (threadIdx.x % 128 == 0) count_up(queries_done(args, t.section));
-    store<Gradient::dq, kWidthQk>(t, sums, args.scale * Pair::kLower);
+    store<Gradient::dq, kWidthQk>(t, sums, args.scale);
     asm volatile("// of passed gradients" ::: "memory");  // keeps the compiler from joining this store with the other items', which spills
   }
 

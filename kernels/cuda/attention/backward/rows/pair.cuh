@@ -3,13 +3,12 @@
 // of an item for each. Probabilities pass from one to the other through shared memory, thread to thread. While one has
 // exponentials to compute the other multiplies.
 //
-// They pass in fp16, for shared memory binds more than the products do. Of bf16 problems they are 2^15 times what they are: 12
-// bits of each that is not below 2^-29; of fp16 problems they are themselves, as dS is no finer.
+// They pass in 16 bits each (probabilities.cuh), for shared memory binds more than the products do.
 #pragma once
 
-#include "../unpack.cuh"
 #include "../warpgroup.cuh"
 #include "items.cuh"
+#include "probabilities.cuh"
 #include "score_gradients.cuh"
 
 namespace ts {
@@ -18,15 +17,11 @@ namespace ts {
 constexpr int kHeldSteps = kStepsQk < 4 ? kStepsQk : kStepsV < 4 ? kStepsV : 4;
 
 struct Pair {
-  // log2 of what probabilities are multiplied by, and of dv and dk what undoes it. The gradient of slopes sums them as they are.
-  static constexpr float kRaise = cfg::kBf16 && !cfg::kDalibi ? 15.0f : 0.0f;
-  static constexpr float kLower = kRaise > 0.0f ? 1.0f / 32768.0f : 1.0f;
-
   struct RaisingColumns {
     OfColumns lse;
     TS_DEVICE float2 operator()(int j) const {
       const float2 base = lse(j);
-      return {base.x - kRaise, base.y - kRaise};
+      return {base.x - kProbabilityRaise, base.y - kProbabilityRaise};
     }
   };
 
@@ -73,9 +68,9 @@ struct Pair {
     const u32 to = probabilities_of_thread();
 #pragma unroll
     for (int i = 0; i < kPairs; i += 8)
-      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + i * 256), "r"(pack<false>(s[i], s[i + 1])),
-                   "r"(pack<false>(s[i + 2], s[i + 3])), "r"(pack<false>(s[i + 4], s[i + 5])),
-                   "r"(pack<false>(s[i + 6], s[i + 7]))
+      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + i * 256), "r"(pack_probabilities(s[i], s[i + 1])),
+                   "r"(pack_probabilities(s[i + 2], s[i + 3])), "r"(pack_probabilities(s[i + 4], s[i + 5])),
+                   "r"(pack_probabilities(s[i + 6], s[i + 7]))
                    : "memory");
     arrive_by_warps(shared.probabilities_full());
     passed.advance();
@@ -117,7 +112,7 @@ struct Pair {
     }
     fence_proxy_async();  // of probabilities, before an item's copy to the same place
     store_rows<kWidthV>(dv, args.grad.dv, args.grad.dv_strides, t.batch, t.head, t.row, t.sequence.length_k,
-                        t.sequence.offset_k, call.keep_scale * kLower, cfg::kHeadDimV);
+                        t.sequence.offset_k, call.keep_scale * kProbabilityLower, cfg::kHeadDimV);
   }
 
   TS_DEVICE void begin_gradients(Floats& dp) const {
@@ -144,7 +139,7 @@ struct Pair {
     Floats p;
 #pragma unroll
     for (int i = 0; i < kPairs; i += 2) {
-      const float2 both = unpack<false>(halves[i / 2]);
+      const float2 both = unpack_probabilities(halves[i / 2]);
       p[i] = both.x;
       p[i + 1] = both.y;
     }
@@ -202,7 +197,7 @@ struct Pair {
       if (threadIdx.x % 128 == 0) count_up(keys_done(args, t.batch, t.head));
     }
     store_rows<kWidthQk>(dk, args.grad.dk, args.grad.dk_strides, t.batch, t.head, t.row, t.sequence.length_k,
-                         t.sequence.offset_k, args.scale * kLower, cfg::kHeadDimQk);
+                         t.sequence.offset_k, args.scale, cfg::kHeadDimQk);
   }
 };
 

@@ -288,6 +288,69 @@ TEST(Conv, ImagesMayLieFarApart) {
   EXPECT_EQ(results[1], results[0]);
 }
 
+// Kernels of groups of few channels: of any type of result, and with an epilogue's vector and tensor, groups may lie
+// further apart than their channels.
+TEST(Conv, GroupsMayLieApart) {
+  const auto& machine = this_cpu_machine();
+  ASSERT_TRUE(machine) << machine.error().text();
+  constexpr std::int64_t kGap = 3;
+  for (const DataType type : {DataType::fp32, DataType::bf16, DataType::int8}) {
+    const ConvProblem p{.data_type = DataType::int8,
+                        .type_out = type,
+                        .groups = 5,
+                        .c = 4,
+                        .k = 4,
+                        .in_h = 6,
+                        .in_w = 11,
+                        .filter_h = 3,
+                        .filter_w = 3,
+                        .epilogue = {EpilogueOp::scale_n, EpilogueOp::add}};
+    const ConvSpatial size = p.out();
+    const std::int64_t pixels = size[1] * size[2], channels = p.groups * p.k, step = p.k + kGap;
+    const std::int64_t bytes = bits_of(type) / 8, apart = p.groups * step;
+    const auto small = [](std::int64_t count) {
+      std::vector<std::int8_t> values(static_cast<std::size_t>(count));
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int8_t>(i * 7 % 5) - 2;
+      return values;
+    };
+    const auto x = small(p.in_h * p.in_w * channels), w = small(channels * p.filter_h * p.filter_w * p.c);
+    const std::vector<float> scale(static_cast<std::size_t>(channels), 1.0F);
+    const std::vector<std::byte> zeros(static_cast<std::size_t>(2 * pixels * apart * bytes));  // room for wrong places
+    for (const CpuSpec& spec : machine->levels)
+      enumerate_cpu_conv(spec, p.direction, p.data_type, [&](const KernelConfig& config) {
+        if (!std::get<ConvSignature>(config.signature).depthwise || !serves(*machine, config, p)) return true;
+        SCOPED_TRACE(native_name(config));
+        Dispatcher dispatcher({.threads = 1, .kernel = native_name(config)});
+        const auto plan = dispatcher.plan(p);
+        EXPECT_TRUE(plan) << plan.error().text();
+        std::vector<std::byte> dense = zeros, spread = zeros;
+        for (auto* const out : {&dense, &spread}) {
+          ConvArguments a = dense_arguments(p, ConvLayout::channels_last);
+          a.x = x.data();
+          a.w = w.data();
+          a.out = out->data();
+          a.epilogue[0].data = scale.data();
+          a.epilogue[1].data = zeros.data();
+          if (out == &spread)
+            for (ConvStrides* s : {&a.y_strides, &a.epilogue[1].strides})
+              *s = {.batch = 0, .group = step, .channel = 1, .spatial = {0, size[2] * apart, apart}};
+          const Status status = (*plan)->run(a);
+          EXPECT_TRUE(status) << status.error().text();
+        }
+        EXPECT_NE(dense, zeros);
+        std::vector<std::byte> gathered = zeros, rest = spread;
+        for (std::int64_t i = 0; i < pixels * p.groups; ++i) {
+          const auto at = spread.begin() + i * step * bytes;
+          std::copy_n(at, p.k * bytes, gathered.begin() + i * p.k * bytes);
+          std::fill_n(rest.begin() + i * step * bytes, p.k * bytes, std::byte{});
+        }
+        EXPECT_EQ(gathered, dense);
+        EXPECT_EQ(rest, zeros) << "what lies between groups was written";
+        return true;
+      });
+  }
+}
+
 TEST(Conv, WhatIsWrongIsRefused) {
   ConvProblem p = whole_conv();
   p.filter_h = 12;

@@ -6,7 +6,7 @@ struct ChannelsAsGroups : TsConvArgs {
   TsConvOperand operands[TS_GEMM_MAX_OPERATIONS];
 
   ChannelsAsGroups(const TsConvArgs& args, long long group) : TsConvArgs(args) {
-    const auto size = [](TsGemmElement type) { return type == TS_FP32 ? 4ll : 2ll; };
+    const auto size = [](TsGemmElement type) { return type == TS_FP32 ? 4ll : type == TS_INT8 ? 1ll : 2ll; };
     const auto behind = [](const void* from, long long bytes) {
       return const_cast<char*>(static_cast<const char*>(from)) + bytes;
     };

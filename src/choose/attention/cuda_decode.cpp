@@ -73,6 +73,18 @@ std::int64_t join_units(std::int64_t pieces, std::int64_t blocks, int head_dim_v
   return pieces <= 4 ? 4 : pieces <= 8 ? 2 : 1;
 }
 
+/// What the blocks of a cluster take to join an item's pieces.
+double cluster_join_seconds(const CudaDecodeClusterModel& model, double pieces, double rows, int head_dim_v) {
+  return model.join_us * 1e-6 + (pieces - 1) / pieces * rows * head_dim_v * sizeof(float) / model.bytes_per_second;
+}
+
+/// Clusters of so many blocks, each on an SM of its own, that the chip holds at a time.
+std::int64_t clusters_of(std::int64_t blocks, const CudaSpec& spec) {
+  const std::vector<double>& shares = spec.gemm.cluster_sms;
+  const auto size = static_cast<std::size_t>(blocks - 2);
+  return size < shares.size() ? static_cast<std::int64_t>(shares[size] * spec.reference.sms) / blocks : 0;
+}
+
 /// The greater of two limits, and near both a little more: the eighth root of the sum of eighth powers.
 double near_both(double a, double b) {
   const double most = std::max(a, b);
@@ -164,6 +176,34 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
         part_bytes / model.part_bytes_per_second;
     return cut;
   };
+  // Every item's pieces by a cluster. Lengths decide nothing, so there is no list.
+  const auto by_cluster = [&](const CudaDecodeClusterModel& cluster, std::int64_t size) {
+    CudaDecodeWork cut = work;
+    cut.cluster = cut.pieces = size;
+    cut.piece_tiles = ceil_div(tiles, size);
+    cut.blocks = work.items * size;
+    const auto blocks = static_cast<double>(cut.blocks);
+    const double shared = near_both(blocks / slots * of_full_chip, tile_bytes / model.sm_bytes_per_second);
+    // A block for each SM: nothing else runs while it waits for a step, or looks its pages up.
+    const double step = model.copy_us * kMicrosecond * (shape.uneven ? cluster.list_step : cluster.step);
+    cut.seconds = (chip.launch_us + model.start_us + (shape.uneven ? cluster.list_start * list_us : 0)) * kMicrosecond +
+                  static_cast<double>(cut.piece_tiles) * std::max(shared, step) +
+                  cluster_join_seconds(cluster, static_cast<double>(size), part_rows, s.head_dim_v);
+    return cut;
+  };
+  const bool has_clusters = facts.joins_in_cluster && model.cluster && !shape.ragged;
+  // Of half of the SMs, which chips of any division have in clusters: where more are needed, others' ways are as fast.
+  const auto best_by_cluster = [&](CudaDecodeWork least, double limit) {
+    if (!has_clusters) return least;
+    for (std::int64_t size = 2; size <= std::min(kClusterBlocks, tiles); ++size) {
+      const bool all_have_keys = (size - 1) * ceil_div(tiles, size) < tiles;
+      const bool fit = work.items <= clusters_of(size, spec) && work.items * size <= chip.sms / 2;
+      if (!all_have_keys || !fit) continue;
+      if (const CudaDecodeWork cut = by_cluster(*model.cluster, size); cut.seconds < std::min(least.seconds, limit))
+        least = cut;
+    }
+    return least;
+  };
   // Whole key heads for every SM, as many as there are, and the others cut: their pieces go where others have room.
   const std::int64_t whole = work.row_blocks == 1 ? work.items / chip.sms * chip.sms : 0, others = work.items - whole;
   const bool can_fill = !shape.uneven && whole > 0 && others > 0;
@@ -222,12 +262,15 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     best = take(work.items, ceil_div(tiles, std::min(shape.splits, tiles)));
   } else {
     best = best_of(work.items);
+    double limit = best.seconds;  // of a cluster's seconds
     if (shape.uneven) {
-      const std::int64_t for_longest = best_of(shape.heads_kv * work.row_blocks).piece_tiles;
-      best = take(work.items, std::max(for_longest, std::min(best.piece_tiles, kLongEnough)));
+      const CudaDecodeWork for_longest = best_of(shape.heads_kv * work.row_blocks);
+      best = take(work.items, std::max(for_longest.piece_tiles, std::min(best.piece_tiles, kLongEnough)));
+      if (model.cluster) limit = model.cluster->may_take * for_longest.seconds;
     }
+    best = best_by_cluster(best, limit);
   }
-  if (shape.uneven) {
+  if (shape.uneven && best.cluster == 0) {
     best.queued = config.algorithm.pipeline == Pipeline::decode_wgmma && best.blocks > static_cast<std::int64_t>(slots);
     best.blocks = std::min(best.blocks, static_cast<std::int64_t>(slots));
     // Two pieces a block, so that rounding leaves little of the chip idle; partials of latent rows are too wide for

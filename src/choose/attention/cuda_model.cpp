@@ -28,7 +28,8 @@ CudaAttentionShape cuda_attention_shape(const AttentionProblem& p) {
   shape.vectorized_pages = p.vectorized_pages;
   shape.narrow = p.cache != KvElements::as_queries;
   shape.batch_invariant = p.batch_invariant;
-  shape.uneven = shape.paged || p.mode == SequenceMode::group;
+  shape.ragged = p.mode == SequenceMode::group;
+  shape.uneven = shape.paged || shape.ragged;
   const bool sees_all = p.mask == MaskKind::none && p.window_left < 0 && p.window_right < 0;
   const bool sees_its_own = p.mask == MaskKind::bottom_right && p.diagonal == 0;
   shape.appends = p.append;

@@ -23,6 +23,7 @@ struct CudaAttentionShape {
   std::int64_t window_keys = std::int64_t{1} << 40;  ///< the most keys that a query sees, where a window bounds them
   std::int64_t splits = 0;                           ///< pieces that keys are to be cut into; 0: the model chooses
   bool uneven = false;                               ///< sequences differ in length: seqlen_k is the longest
+  bool ragged = false;                               ///< group mode
   bool paged = false;
   bool vectorized_pages = false;
   bool narrow = false;  ///< keys and values are of 8 bits beside wider queries

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "instances/attention/gpu_signature.hpp"
+#include "kernels/cuda/attention/decode/abi.h"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
@@ -191,6 +192,8 @@ void decode_facts(const AttentionSignature& s, const Algorithm& a, CudaAttention
   const long ring = a.stages * a.tile[1] * (pitch_k + pitch_v + (rows.scale ? 8 : 0));
   const long results = long{facts.key_warps} * a.tile[0] * (4 * (columns + 8) + 8);
   facts.shared_bytes = a.tile[0] * (pitch_q + rows.query_scale) + std::max(ring, results) + 16 + facts.threads / 4;
+  const long cluster_part = 4L * a.tile[0] * (s.head_dim_v + TS_DECODE_STATE_FLOATS);
+  facts.joins_in_cluster = s.mode != SequenceMode::group && a.tile[0] == 16 && results + cluster_part <= ring;
   if (facts.threads > 0)
     facts.launch_registers = facts.consumer_registers =
         std::min(255, 65536 / (facts.threads * facts.blocks_per_sm) / 8 * 8);

@@ -26,9 +26,10 @@ struct CudaAttentionResources {
   /// column_blocks, heads, batch), decode (row tiles * key heads, pieces of keys, batch) or, where sequences differ in
   /// length, as many as the chip holds.
   bool persistent = false;
-  bool tensor_maps = false;  ///< takes TsCudaTensorMaps before the arguments
-  bool key_maps = false;     ///< takes TsCudaKeyMaps before the arguments
-  bool bias_map = false;     ///< and reads a bias through the map of that name
+  bool tensor_maps = false;       ///< takes TsCudaTensorMaps before the arguments
+  bool joins_in_cluster = false;  ///< decode: a block's shared memory has room for its partial
+  bool key_maps = false;          ///< takes TsCudaKeyMaps before the arguments
+  bool bias_map = false;          ///< and reads a bias through the map of that name
 
   int launch_registers = 0;    ///< of a thread at launch: what the compiler may use before the roles part
   int producer_registers = 0;  ///< after setmaxnreg; 0 without roles

@@ -93,12 +93,27 @@ Result<CudaTile> read_tile(const JsonReader& reader) {
   return tile;
 }
 
+Result<CudaDecodeClusterModel> read_decode_cluster_model(const JsonReader& reader) {
+  TS_TRY(reader.only({"join_us", "bytes_per_second", "step", "list_step", "list_start", "may_take"}));
+  CudaDecodeClusterModel model;
+  TS_ASSIGN(model.join_us, positive(reader.at("join_us")));
+  TS_ASSIGN(model.bytes_per_second, positive(reader.at("bytes_per_second")));
+  TS_ASSIGN(model.step, positive(reader.at("step")));
+  TS_ASSIGN(model.list_step, positive(reader.at("list_step")));
+  TS_ASSIGN(model.list_start, positive(reader.at("list_start")));
+  TS_ASSIGN(model.may_take, positive(reader.at("may_take")));
+  return model;
+}
+
 Result<CudaDecodeModel> read_decode_model(const JsonReader& reader) {
   TS_TRY(reader.only({"start_us", "turn_us", "copy_us", "join_us", "part_us", "join_bytes_per_second", "join_launch_us",
-                      "part_bytes_per_second", "sm_bytes_per_second", "bandwidth_share", "list_us"}));
+                      "part_bytes_per_second", "sm_bytes_per_second", "bandwidth_share", "list_us", "cluster"}));
   CudaDecodeModel model;
   if (reader.has("list_us")) {
     TS_ASSIGN(model.list_us, positive(reader.at("list_us")));
+  }
+  if (reader.has("cluster")) {
+    TS_ASSIGN(model.cluster, read_decode_cluster_model(reader.at("cluster")));
   }
   TS_ASSIGN(model.start_us, positive(reader.at("start_us")));
   TS_ASSIGN(model.turn_us, positive(reader.at("turn_us")));

@@ -53,6 +53,18 @@ struct CudaTile {
   std::optional<CudaTileCondition> first_for;  ///< absent: an alternative, never the first choice
 };
 
+/// What a launch takes whose clusters have an item's pieces each, and when one may be chosen.
+struct CudaDecodeClusterModel {
+  double join_us = 0;           ///< of a cluster's blocks, beside what they read of each other
+  double bytes_per_second = 0;  ///< at which one reads of the others
+  double step = 0;              ///< of a block that has an SM for itself, in times that a copy is under way: of tensors
+  double list_step = 0;         ///< ... and where pages are looked up
+  double list_start = 0;        ///< what is left of a list's start, as a share of it
+  /// Where sequences differ in length, the most that a cluster may take for the longest, in times of what pieces of a
+  /// list would, if it were alone.
+  double may_take = 0;
+};
+
 /// What a launch that cuts keys into pieces takes beside its bytes and products, in microseconds.
 struct CudaDecodeModel {
   double start_us = 0;               ///< until its first keys have come, beside what any launch takes
@@ -66,6 +78,7 @@ struct CudaDecodeModel {
   double sm_bytes_per_second = 0;    ///< that an SM reads at most
   double bandwidth_share = 0;        ///< that the copies reach of the chip's reached_bandwidth; some reach more
   double list_us = 0;                ///< of a list, for each 64 keys of a step: its pages are looked up before it comes
+  std::optional<CudaDecodeClusterModel> cluster;  ///< absent: no clusters join
 };
 
 /// What a kernel of tiles of queries takes where one tile holds a key head's queries.

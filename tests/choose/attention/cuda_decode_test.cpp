@@ -108,6 +108,26 @@ TEST(CudaDecode, WritesTheNewKeysThatItAttendsTo) {
   }
 }
 
+TEST(CudaDecode, ClustersJoinWhatHasFewKeys) {
+  const auto cluster_of = [](const AttentionProblem& p) { return work_of(p, decode_kernels(p).front()).cluster; };
+  AttentionProblem p = decode_problem(1, 32, 8, 1000);
+  EXPECT_EQ(cluster_of(p), 8);
+  p.splits = 8;
+  EXPECT_EQ(cluster_of(p), 0) << "a sequence's bits follow from the number";
+  p.splits = 0, p.batch_invariant = true;
+  EXPECT_EQ(cluster_of(p), 0);
+  p.batch_invariant = false, p.seqlen_k = 65536;
+  EXPECT_EQ(cluster_of(p), 0) << "the SMs of eight clusters read no faster";
+  p.seqlen_k = 1000, p.batch = 64;
+  EXPECT_EQ(cluster_of(p), 0) << "the chip holds fewer clusters";
+  p.batch = 1, p.page_size = 16;
+  EXPECT_GT(cluster_of(p), 1);
+  p.seqlen_k = 8192;
+  EXPECT_EQ(cluster_of(p), 0);
+  p.seqlen_k = 1000, p.mode = SequenceMode::group;
+  EXPECT_EQ(cluster_of(p), 0) << "items are known to the device alone";
+}
+
 // 168 key heads for 132 SMs: each has a whole one, and a piece of the others.
 TEST(CudaDecode, HeadsBeyondTheSmsAreCutToFillThem) {
   AttentionProblem p = decode_problem(84, 14, 2, 1771);

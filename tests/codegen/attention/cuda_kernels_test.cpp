@@ -245,6 +245,7 @@ Source assertion_source(const KernelConfig& config) {
   same("kSharedBytes", facts.shared_bytes);
   same("kTileM", facts.tile_rows);
   same(is_decode(config.algorithm.pipeline) ? "kTileKeys" : "cfg::kTileN", facts.tile_keys);
+  if (is_decode(config.algorithm.pipeline)) same("kClusterPartOffset > 0", facts.joins_in_cluster ? 1 : 0);
   if (config.algorithm.pipeline == Pipeline::decode_wgmma) {
     same("kProducerRegisters", facts.producer_registers);
     same("kConsumerRegisters", facts.consumer_registers);

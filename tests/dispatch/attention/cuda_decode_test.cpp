@@ -150,6 +150,26 @@ TEST_F(CudaDecodeTest, RepeatsGiveTheSameBits) {
   }
 }
 
+// The blocks of a cluster join through each other's shared memory, with nothing in memory but the result.
+TEST_F(CudaDecodeTest, ClustersGiveTheSameBits) {
+  AttentionProblem problem = decode_problem();
+  problem.batch = 1, problem.heads_q = 32, problem.heads_kv = 8, problem.seqlen_k = 1000, problem.splits = 0;
+  for (const std::int64_t page : {0, 16}) {
+    problem.page_size = page;
+    testing::RandomCall call(problem, 13, 8);
+    const KernelConfig config = kernels(problem).front();
+    const auto made = plan(problem, config);
+    EXPECT_EQ(made->workspace_bytes(), 0u) << native_name(config);
+    ASSERT_TRUE(call.run(*made));
+    const std::vector<float> first = call.output();
+    EXPECT_EQ(call.judge(), "") << native_name(config);
+    for (int repeat = 0; repeat < 100; ++repeat) {
+      ASSERT_TRUE(call.run(*made));
+      ASSERT_EQ(call.output(), first) << native_name(config) << ", repeat " << repeat;
+    }
+  }
+}
+
 TEST_F(CudaDecodeTest, RepeatsOfLatentRowsGiveTheSameBits) {
   AttentionProblem problem = decode_problem();
   problem.heads_q = 100, problem.heads_kv = 1, problem.seqlen_k = 700, problem.head_dim_qk = 576;

@@ -69,6 +69,14 @@ TS_DEVICE State load_state(u32 shared) {
   return state;
 }
 
+TS_DEVICE void store_floats(u32 shared, const float* r) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "f"(r[0]), "f"(r[1]), "f"(r[2]), "f"(r[3])
+               : "memory");
+}
+TS_DEVICE void store_state(u32 shared, const State& state) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(shared), "f"(state.base), "f"(state.sum) : "memory");
+}
+
 // From and to memory that other blocks write and read: not through this SM's cache.
 TS_DEVICE void load_part(float* r, const float* p) {
   asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"

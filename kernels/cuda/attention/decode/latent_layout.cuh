@@ -42,6 +42,7 @@ constexpr int kSharedBytes = kRowScalesOffset + (kScaledQueries ? 4 * kTileM : 0
 
 constexpr bool kStartsEarly = false;
 constexpr bool kClusters = false;
+constexpr int kClusterPartOffset = 0;  // none
 
 static_assert(cfg::kTileN % 16 == 0, "a warp's keys of a step: products of depth 16");
 static_assert(cfg::kStages >= 2, "rows arrive while others are multiplied");

@@ -9,6 +9,7 @@
 
 #include "../../common/mma_sm80.h"
 #include "../mma_sm80/ptx.cuh"
+#include "abi.h"
 #include "narrow.cuh"
 
 namespace ts {
@@ -47,6 +48,10 @@ constexpr int kRingBytes = kStageBytes * cfg::kStages;
 constexpr int kPitchO = kOutputColumns + 8;
 constexpr int kStatesOffset = 4 * cfg::kKeyWarps * kTileM * kPitchO;
 constexpr int kResultBytes = kStatesOffset + 8 * cfg::kKeyWarps * kTileM;
+// Behind them, where the ring has room, the block's partial for its cluster: rows of values and a state. 0: there is none.
+constexpr int kClusterPartBytes = 4 * kTileM * (cfg::kHeadDimV + TS_DECODE_STATE_FLOATS);
+constexpr int kClusterPartOffset =
+    !cfg::kGroupMode && kTileM == 16 && kResultBytes + kClusterPartBytes <= kRingBytes ? kRingOffset + kResultBytes : 0;
 constexpr int kFlagOffset = kRingOffset + (kRingBytes > kResultBytes ? kRingBytes : kResultBytes);
 constexpr int kListOffset = kFlagOffset + 16;  // eight bytes for each warp
 constexpr int kRowScalesOffset = kListOffset + kThreads / 4;  // of queries

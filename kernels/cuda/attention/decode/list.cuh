@@ -234,7 +234,14 @@ TS_DEVICE int place_of(const TsCudaDecodeArgs& args, int at) {
 // item may have fewer pieces than the number says.
 template <class Team, class Use>
 TS_DEVICE void each_piece(const TsCudaDecodeArgs& args, u32 shared, Use use) {
-  if constexpr (kUneven) {
+  if (kUneven && has_clusters(args)) {
+    if constexpr (Team::kStartsEarly) {
+      wait_for_previous_kernel();
+      if (args.end_tiles > 0) let_next_kernel_start();
+    }
+    const TensorPiece of_block(args);
+    use(of_block.batch, of_block.head_kv, of_block.row_block, of_block.piece_tiles, of_block.number);
+  } else if constexpr (kUneven) {
     const u32 memory = shared + Team::kListOffset;
     WorkList<Team> list(args);
     if constexpr (Team::kStartsEarly) {

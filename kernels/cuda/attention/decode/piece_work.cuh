@@ -221,11 +221,52 @@ struct PieceWork {
       });
       return;
     }
+    if constexpr (kJoinsInCluster) {
+      if (has_clusters(args)) {
+        each_quarter([&](int row, int column) {
+          const Joined<> joined = kernel().join_warps(row, column);
+          const u32 to = part_of_block(row);
+          store_floats(to + 4 * column, joined.o);
+          if (column == 0) store_state(to + 4 * cfg::kHeadDimV, joined.state);
+        });
+        return join_cluster_parts();
+      }
+    }
     each_quarter([&](int row, int column) {
       const Joined<> joined = kernel().join_warps(row, column);
       store_in_part(item_number, number, row, column, joined.state, joined.o);
     });
     join_if_last(item_number);
+  }
+
+  // A row of the block's own partial, for the other blocks of its cluster: as a row of one in memory.
+  TS_DEVICE u32 part_of_block(int row) const { return shared + kClusterPartOffset + 4 * row * kPartPitch; }
+
+  // Joins the partials of the cluster's blocks: each block takes a share of the rows' columns, and reads these in all
+  // blocks, in ascending order. No block ends before the others have read.
+  TS_DEVICE void join_cluster_parts() const {
+    constexpr int kTogether = kPartsTogether / 2, kLine = 8;  // blocks whose loads are under way; quarters of 128 bytes
+    cluster_sync();
+    const int total = item.rows(args) * kQuarters, blocks = piece.count;
+    const int share = ceil_div(ceil_div(total, blocks), kLine) * kLine;
+    const int first = number * share, end = imin(total, first + share);
+    for (int i = first + Team::thread(); i < end; i += Team::kThreads) {
+      const int row = i / kQuarters, column = i % kQuarters * 4;
+      Joined<> joined;
+      for (int block = 0; block < blocks; block += kTogether) {
+        float values[kTogether][4];
+        State states[kTogether];
+#pragma unroll
+        for (int j = 0; j < kTogether; ++j) {
+          const u32 from = address_in_block(part_of_block(row), imin(block + j, blocks - 1));
+          states[j] = load_state_in_cluster(from + 4 * cfg::kHeadDimV);
+          load_part_in_cluster(values[j], from + 4 * column);
+        }
+        joined.add_all(states, values, blocks - block);
+      }
+      store(row, column, joined.state, joined.o);
+    }
+    cluster_sync();
   }
 
   TS_DEVICE void store_in_part(int item_number, int part, int row, int column, const State& state,

@@ -1,7 +1,7 @@
 // Which keys a block of threads works on, and where they lie.
 #pragma once
 
-#include "abi.h"
+#include "cluster.cuh"
 #include "narrow.cuh"
 
 #include "../pages.cuh"
@@ -60,10 +60,10 @@ TS_DEVICE int tiles_between(int begin, int end) {
 }
 // Whether an item's pieces are of one length, near the wanted one: from a list, and where they follow from it alone.
 TS_DEVICE bool has_even_pieces(const TsCudaDecodeArgs& args) {
-  return kUneven || args.most_pieces > 0;
+  return kUneven || args.most_pieces > 0 || has_clusters(args);
 }
 TS_DEVICE int pieces_between(const TsCudaDecodeArgs& args, int piece_tiles, int begin, int end) {
-  if (kClusters && args.cluster > 0) return args.cluster;
+  if ((kClusters && args.cluster > 0) || has_clusters(args)) return args.cluster;
   const int tiles = tiles_between(begin, end);
   const int pieces = has_even_pieces(args) ? (tiles + piece_tiles / 2) / piece_tiles : ceil_div(tiles, piece_tiles);
   return imax(1, args.most_pieces > 0 ? imin(pieces, args.most_pieces) : pieces);
@@ -82,16 +82,21 @@ TS_DEVICE Piece piece_of(const TsCudaDecodeArgs& args, const Item& item, int pie
 }
 
 // The piece of a block of threads, of tensors: tiles of rows side by side, and whole key heads before those that are cut.
+// Of a cluster: the pieces of an item side by side.
 struct TensorPiece {
   int batch, head_kv, row_block;
   int piece_tiles, number;
 
   TS_DEVICE explicit TensorPiece(const TsCudaDecodeArgs& args) {
-    const int at = static_cast<int>(blockIdx.x) / args.row_blocks, heads_kv = static_cast<int>(args.heads_kv);
-    row_block = static_cast<int>(blockIdx.x) % args.row_blocks;
+    const int heads_kv = static_cast<int>(args.heads_kv), block = static_cast<int>(blockIdx.x);
+    const bool in_cluster = has_clusters(args);
+    const int inner = in_cluster ? args.pieces : args.row_blocks, outer = in_cluster ? args.row_blocks : args.pieces;
+    const int at = block / inner, of_inner = block % inner;
     const bool whole = at < args.whole_heads;
-    const int rest = at - args.whole_heads, head = whole ? at : args.whole_heads + rest / args.pieces;
-    number = whole ? 0 : rest % args.pieces;
+    const int rest = at - args.whole_heads, of_outer = whole ? 0 : rest % outer;
+    const int head = whole ? at : args.whole_heads + rest / outer;
+    row_block = in_cluster ? of_outer : of_inner;
+    number = in_cluster ? of_inner : of_outer;
     piece_tiles = whole ? kAllTiles : args.piece_tiles;
     batch = head / heads_kv;
     head_kv = head % heads_kv;

@@ -10,22 +10,6 @@ namespace ts {
 TS_DEVICE void clusters_meet() {
   asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
-TS_DEVICE u32 address_in_block(u32 own, int block) {
-  u32 there;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(own), "r"(block));
-  return there;
-}
-TS_DEVICE void load_part_in_cluster(float* r, u32 from) {
-  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(r[0]), "=f"(r[1]), "=f"(r[2]), "=f"(r[3])
-               : "r"(from)
-               : "memory");
-}
-TS_DEVICE State load_state_in_cluster(u32 from) {
-  State state;
-  asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];" : "=f"(state.base), "=f"(state.sum) : "r"(from) : "memory");
-  return state;
-}
 
 // A row's outputs lie where queries and keys were, its state behind them. Of four threads that store eight columns of a
 // row, and the next rows' beside them, no two meet in a bank.

@@ -42,6 +42,8 @@ constexpr int kListOffset = kFlagOffset + 16;
 constexpr int kProducerListOffset = kListOffset + kConsumerThreads / 4;
 constexpr int kSharedBytes = kProducerListOffset + kProducerThreads / 4;
 
+constexpr int kClusterPartOffset = 0;  // none
+
 // Registers that a thread keeps of what the block is launched with.
 constexpr int kEntryRegisters = 65536 / (kThreads * cfg::kBlocksPerSm) / 8 * 8;
 constexpr int kProducerRegisters = cfg::kBlocksPerSm > 1 ? 72 : 136;

@@ -47,6 +47,8 @@ constexpr int kListOffset = kFlagOffset + 16;
 constexpr int kProducerListOffset = kListOffset + kConsumerThreads / 4;
 constexpr int kSharedBytes = kProducerListOffset + kProducerThreads / 4;
 
+constexpr int kClusterPartOffset = 0;  // none
+
 // Registers that a thread keeps of what the block is launched with.
 constexpr int kEntryRegisters = 65536 / kThreads / 8 * 8;
 constexpr int kProducerRegisters = 56;

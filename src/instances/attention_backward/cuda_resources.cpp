@@ -66,8 +66,7 @@ void rows_facts(const AttentionSignature& s, const Algorithm& a, CudaBackwardRes
   const long first = columns_of_64(s.head_dim_qk), second = columns_of_64(s.head_dim_v);
   const long resident = rows * 128 * (first + second), streamed = step * 128 * (a.stages * first + second);
   persistent_backward(s, 4 + 4 * a.stages, resident + streamed + 2L * a.stages * step * 4, 1024, 16, facts);
-  facts.passes_score_gradients = s.data_type == DataType::bf16 && s.mask != MaskKind::generic && !s.soft_cap &&
-                                 !s.dropout && s.bias == BiasKind::none && second >= 2;
+  facts.passes_score_gradients = s.mask != MaskKind::generic && !s.soft_cap && s.bias == BiasKind::none && second >= 2;
   // A thread's share of 64 x step of scores, of their gradients and of the weights, and of 64 x head dim of sums.
   const int widest = std::max(round_up_to(s.head_dim_qk, 16), round_up_to(s.head_dim_v, 16));
   facts.needed_registers = a.tile[1] + a.tile[1] / 4 + widest / 2 + 16;

@@ -64,9 +64,9 @@ constexpr bool kPaired = !cfg::kSoftCap;
 
 // Whether the kernel can pass the gradients of scores to items of dq through memory (score_gradients.cuh). A window's would be few
 // among tiles of all queries and keys, a dbias is added where they are computed for dq, and beside a bias or slopes' gradients it
-// spills; fp16, slopes and dropout have not been measured. Two tiles of 8 KB take the place of a stage of the second streamed operand.
-constexpr bool kPassesGradients = kPaired && cfg::kBf16 && !cfg::kBias && !cfg::kAlibi && !cfg::kDropout &&
-                                  !cfg::kMaskLeft && kStreamedSecond >= 2 * 8192;
+// spills. Two tiles of 8 KB take the place of a stage of the second streamed operand.
+constexpr bool kPassesGradients =
+    kPaired && !cfg::kBias && !cfg::kAlibi && !cfg::kMaskLeft && kStreamedSecond >= 2 * 8192;
 
 constexpr int kThreads = 128 * (kWarpgroups + 1);
 

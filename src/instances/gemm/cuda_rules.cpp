@@ -199,6 +199,7 @@ int epilogue_registers(const GemmSignature& g, const CudaGemmResources& facts) {
 }
 
 constexpr int kManySums = 136;
+constexpr int kManySumsOfThree = 88;  // warpgroups, whose threads are launched with 128 registers
 
 /// ptxas compiles for the registers that a block is launched with, although a warpgroup that multiplies has more later.
 /// A wgmma takes 26 beside its sums (C7602 of ptxas 13.0 says so of 208 columns and three warpgroups). The end of a
@@ -215,14 +216,16 @@ bool fits_launch(const Subject& s, const CudaGemmResources& facts) {
 /// Beside more than 136 sums an epilogue, results of 32 bits or rows that lie otherwise spill: of 26 kernels by 256 x
 /// 160, 256 x 176 and their transposed forms 10 did (4 to 212 bytes, ptxas 13.0). Parts of 256 x 176 in a cluster spill
 /// 28 bytes in all types; alone, transposed or of 160 columns they do not. Parts of 128 x 176 that take turns spill 36
-/// in all types; of 144, 160 and 192 columns and transposed they do not.
+/// in all types; of 144, 160 and 192 columns and transposed they do not. Of transposed tiles of three warpgroups three
+/// of 167 kernels of 184 and 200 rows, with epilogues among them, did not build; of 60 that this leaves all did.
 bool fits_many_sums(const Subject& s, const CudaGemmResources& facts) {
   const GemmSignature& g = s.signature();
   const Algorithm& a = s.algorithm();
+  const int many = a.transpose_c && a.wave[0] == 3 ? kManySumsOfThree : kManySums;
   const bool parts = is_warp_specialized(s) && !a.transpose_c && a.split_k;
   if (parts && a.cluster[0] * a.cluster[1] > 1 && facts.accumulators > 160) return false;
   if (parts && a.ping_pong && s.tile_n() == 176) return false;
-  return !is_warp_specialized(s) || facts.accumulators <= kManySums ||
+  return !is_warp_specialized(s) || facts.accumulators <= many ||
          (g.epilogue_ops.empty() && facts.result_bytes == 2 && is_along_k(g) && !g.mm_plus_mm &&
           g.grouping == GemmGrouping::none && !has_block_scales(g));
 }
@@ -468,7 +471,8 @@ constexpr Rule<Subject> kRules[] = {
      }},
     {"registers_hold_sums",
      "the sums and the other values that a thread keeps fit its registers, of a transposed tile those at launch; more "
-     "than 136 sums go with 16-bit results without an epilogue, of operands along k; stream-K of transposed tiles "
+     "than 136 sums (transposed, of three warpgroups, 88) go with 16-bit results without an epilogue, of operands "
+     "along k; stream-K of transposed tiles "
      "takes one or two warpgroups; parts of 192 x 192 are not joined, of 128 x 176 not in turns, and beside int32 not "
      "those of 128 x 128, nor by single warpgroups in clusters those of 128 columns and more; streams of 8-bit floats "
      "have whole fragments of rows beyond 64 columns",

@@ -316,6 +316,10 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(hopper, "registers_hold_sums", [](S&, A& a) {
     a.tile = {192, 192, 64}, a.wave = {3}, a.stages = 3, a.split_k = true;
   });
+  check(hopper, "registers_hold_sums", [](S& s, A& a) {
+    s.epilogue_ops = {EpilogueOp::silu};
+    a.tile = {200, 192, 64}, a.wave = {3}, a.stages = 3, a.transpose_c = true;
+  });
   check(hopper, "registers_hold_sums", [&](S& s, A& a) {
     joined(s, a), a.tile = {64, 128, 128}, a.wave = {1}, a.cluster = {2, 1};
   });

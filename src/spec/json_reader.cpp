@@ -76,7 +76,7 @@ std::unexpected<Error> JsonReader::refuse(std::string expected) const {
   return fail(ErrorCode::parse, fmt::format("{} is {}", place(), shown), std::move(expected));
 }
 
-Status JsonReader::only(std::initializer_list<std::string_view> known) const {
+Status JsonReader::only(std::span<const std::string_view> known) const {
   if (!value_->is_object()) return refuse("an object");
   for (const auto& [name, value] : value_->items()) {
     if (std::ranges::find(known, name) != known.end()) continue;

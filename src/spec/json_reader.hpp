@@ -9,6 +9,7 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,7 +35,10 @@ class JsonReader {
   [[nodiscard]] JsonReader at(std::string_view field) const;
 
   /// Refuses fields that are not listed.
-  [[nodiscard]] Status only(std::initializer_list<std::string_view> known) const;
+  [[nodiscard]] Status only(std::span<const std::string_view> known) const;
+  [[nodiscard]] Status only(std::initializer_list<std::string_view> known) const {
+    return only(std::span(known.begin(), known.size()));
+  }
 
   /// An integer in low..high, which T must be able to hold.
   template <std::integral T = std::int64_t>

@@ -57,51 +57,42 @@ double tiles_seconds(const CudaSpec& spec, const CudaGemmShape& shape, const Ker
          cuda_gemm_item_seconds(config, facts, row, spec, shape, work.splits);
 }
 
-/// GEMM's model takes the longer of memory's time and that of the tiles, and the pixels of a batch are often so many
-/// that memory decides for most tiles alike. Of those the one whose tiles take least goes first. (1x1 64-256 on 56x56,
-/// H100: 115 us in tiles of 128 x 112, which cut n, and 94 to 101 in tiles of 64 x 128 and 128 x 256.)
-void put_least_work_first(const CudaSpec& spec, const GemmProblem& problem, std::vector<Candidate>& candidates) {
-  constexpr double kAlike = 1.001;
+/// A tile with all channels of a pixel brings it once. (1x1 64-256 on 56x56, 96 x 256 beside 128 x 128 by turns: H200
+/// 75.0 and 76.3 us, H100 101.4 and 104.5.)
+void put_whole_pixels_first(const CudaSpec& spec, const GemmProblem& problem, std::vector<Candidate>& candidates) {
   const CudaGemmShape shape = cuda_gemm_shape(problem);
-  const auto end = std::ranges::find_if(candidates, [&](const Candidate& candidate) {
-    return candidate.predicted_seconds > kAlike * candidates.front().predicted_seconds;
-  });
-  std::ranges::stable_sort(candidates.begin(), end, {}, [&](const Candidate& candidate) {
-    return tiles_seconds(spec, shape, candidate.recipe.main());
-  });
-  // A tile with all channels of a pixel brings it once. (1x1 64-256 on 56x56, 96 x 256 beside 128 x 128 by turns: H200
-  // 75.0 and 76.3 us, H100 101.4 and 104.5.)
-  constexpr double kNearly = 1.015;
   const auto whole = std::ranges::find_if(
       candidates, [&](const Candidate& candidate) { return candidate.recipe.main().algorithm.tile[1] >= shape.n; });
-  if (whole != candidates.end() && whole->predicted_seconds <= kNearly * candidates.front().predicted_seconds)
+  if (whole != candidates.end() &&
+      whole->predicted_seconds <= spec.conv.models.matrix.nearly * candidates.front().predicted_seconds)
     std::rotate(candidates.begin(), whole, whole + 1);
 }
 
 /// Backward weight: the pixels of x and y come from memory, which GEMM's model hides nearly whole. Split products, by
-/// clusters too, take kFar as long as operands in the L2 cache let them, and neither hides the other whole; those of
-/// blocks with equal shares, which read different pixels at a time, kScattered of GEMM's prediction. Of twenty 1x1
-/// layers the former took 0.9 to 1.6 of it, the latter 0.9 to 1.8 (H200). Clusters that share k took 1.2 to 2.5 of it
-/// (H100). Tiles of no whole 64 channels begin within lines of the cache (64 x 96 and 64 x 112 of 1024-768 on 7x7 took
-/// 1.4 of it, 64 x 128 1.0, H100). The block that adds parts makes split products kJoined as long.
+/// clusters too, take longer than operands in the L2 cache let them, and neither hides the other whole; so do those of
+/// blocks with equal shares, which read different pixels at a time. Of twenty 1x1 layers the former took 0.9 to 1.6 of
+/// GEMM's prediction, the latter 0.9 to 1.8 (H200). Clusters that share k took 1.2 to 2.5 of it (H100). Tiles of no
+/// whole 64 channels begin within lines of the cache (64 x 96 and 64 x 112 of 1024-768 on 7x7 took 1.4 of it, 64 x 128
+/// 1.0, H100). The block that adds parts makes split products longer.
 void predict_from_memory(const CudaSpec& spec, const GemmProblem& problem, std::vector<Candidate>& candidates) {
-  constexpr double kFar = 1.55, kScattered = 1.75, kWithinLines = 1.4, kJoined = 1.12;
-  constexpr double kCrowd = 0.7;  // of the SMs: fewer have memory enough each
+  const CudaConvMatrixModel& model = spec.conv.models.matrix;
   const CudaGemmShape shape = cuda_gemm_shape(problem);
-  const double memory = static_cast<double>((shape.m + shape.n) * shape.k * shape.batch) * bits_of(problem.type_a) / 8 /
-                        (spec.reference.bytes_per_second * spec.reference.reached_bandwidth);
+  const double memory = spec.reference.memory_seconds(static_cast<double>((shape.m + shape.n) * shape.k * shape.batch) *
+                                                      bits_of(problem.type_a) / 8);
   for (Candidate& candidate : candidates) {
     const KernelConfig& config = candidate.recipe.main();
     const CudaGemmWork work = cuda_gemm_work(config, row_of(config, spec), spec, shape);
-    const bool crowded = static_cast<double>(work.items) > kCrowd * static_cast<double>(cuda_gemm_places(config, spec));
+    // Fewer have memory enough each.
+    const bool crowded =
+        static_cast<double>(work.items) > model.crowd * static_cast<double>(cuda_gemm_places(config, spec));
     if (config.algorithm.cluster_k > 1 || (config.algorithm.split_k && crowded))
       candidate.predicted_seconds =
-          1e-6 * spec.reference.launch_us + std::hypot(kFar * tiles_seconds(spec, shape, config), memory);
+          spec.reference.launch_seconds() + std::hypot(model.split * tiles_seconds(spec, shape, config), memory);
     else if (config.algorithm.stream_k)
-      candidate.predicted_seconds *= kScattered;
+      candidate.predicted_seconds *= model.scattered;
     else if (config.algorithm.tile[0] % 64 != 0 || config.algorithm.tile[1] % 64 != 0)
-      candidate.predicted_seconds *= kWithinLines;
-    if (config.algorithm.split_k) candidate.predicted_seconds *= kJoined;
+      candidate.predicted_seconds *= model.within_lines;
+    if (config.algorithm.split_k) candidate.predicted_seconds *= model.joined;
   }
 }
 
@@ -164,7 +155,7 @@ Result<Ranking> rank(const CudaSpec& spec, const ConvProblem& problem) {
       if (weight)
         predict_from_memory(spec, *gemm, products->candidates);
       else
-        put_least_work_first(spec, *gemm, products->candidates);
+        put_whole_pixels_first(spec, *gemm, products->candidates);
       candidates.insert(candidates.begin(), products->candidates.begin(), products->candidates.end());
       if (weight) best_first(candidates);
     }

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <numeric>
 
 #include "choose/conv/cuda_runs.hpp"
+#include "choose/overlapped.hpp"
 #include "choose/rounding.hpp"
 #include "problem/conv/problem.hpp"
 #include "vocabulary/data_type.hpp"
@@ -13,15 +13,7 @@
 namespace tilesmith {
 namespace {
 
-constexpr int kStepBytesOfDepthwise = 32 * 104;  // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
-constexpr std::int64_t kMostTiles = 1 << 30;     // a kernel counts runs and blocks in 32 bits
-
-/// Instructions that an SM issues in a cycle, of a warp and at most; cycles of a block beside its instructions, for a
-/// step and for a run.
-struct DepthwiseFit {
-  double of_warp, most, wait, begin;
-};
-constexpr DepthwiseFit kFitOfData{0.292, 2.46, 3160, 3840}, kFitOfWeight{0.412, 3.51, 2100, 460};
+constexpr std::int64_t kMostTiles = 1 << 30;  // a kernel counts runs and blocks in 32 bits
 
 }  // namespace
 
@@ -74,7 +66,7 @@ std::vector<CudaDepthwiseShape> cuda_depthwise_shapes(const KernelConfig& config
     } else {
       w.shared_bytes = stages * w.stage_bytes + 4 * channels * taps_of(p);
     }
-    w.shared_bytes += kStepBytesOfDepthwise;
+    w.shared_bytes += kCudaConvPlanBytes;
     if (w.shared_bytes > facts.shared_bytes || w.tiles > kMostTiles || w.units > kMostTiles) continue;
     // Multiply-adds; a pixel is loaded and, of 16 bits, widened by two more; weights are loaded; 16 bytes that are
     // copied take a dozen. Counted in the machine code.
@@ -92,7 +84,8 @@ std::vector<CudaDepthwiseShape> cuda_depthwise_shapes(const KernelConfig& config
 CudaDepthwiseWork cuda_depthwise_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
   const CudaConvResources facts = cuda_conv_resources(config);
   const bool weight = p.direction == ConvDirection::backward_weight;
-  const DepthwiseFit& fit = weight ? kFitOfWeight : kFitOfData;
+  const CudaConvDepthwiseModel& model = spec.conv.models.depthwise;
+  const CudaConvIssueModel& fit = weight ? model.weight : model.data;
   CudaDepthwiseWork best;
   for (const CudaDepthwiseShape& shape : cuda_depthwise_shapes(config, p)) {
     CudaDepthwiseWork w{.shape = shape};
@@ -102,23 +95,20 @@ CudaDepthwiseWork cuda_depthwise_work(const KernelConfig& config, const CudaSpec
     // A run of backward weight leaves a partial; of the others it loads its weights.
     w.runs = std::clamp<std::int64_t>(places / shape.units, 1, std::max<std::int64_t>(shape.tiles, 1));
     // A place has blocks one after the other, each a run of steps. Few warps issue less than an SM could, and a block
-    // waits for each step's pixels, and for its first ones and its weights. Fitted to random layers, of which a half
-    // was kept for judging, on an H100 (docs/log/2026-11-cuda-conv.md).
-    constexpr double kClock = 1.7e9;
+    // waits for each step's pixels, and for its first ones and its weights.
     const double warps = static_cast<double>(resident * config.algorithm.wave[0]);
-    const double issued = std::min(fit.of_warp * warps, fit.most);
-    const double cycles = shape.instructions * warps / issued + fit.wait;
+    const double issued = std::min(fit.issued_of_warp * warps, fit.issued);
+    const double cycles = shape.instructions * warps / issued + fit.step_cycles;
     const auto rounds = static_cast<double>(ceil_div(w.blocks(), places));
     const auto steps = static_cast<double>(ceil_div(shape.tiles, w.runs) * shape.depth_steps);
-    const double compute = rounds * (steps * cycles + fit.begin) / kClock;
+    const double compute = 1e-9 * rounds * (steps * cycles + fit.run_cycles) / model.clock_ghz;
     const double cached = static_cast<double>(shape.tiles * shape.units * shape.depth_steps) *
-                          static_cast<double>(shape.stage_bytes) / (0.9 * spec.reference.bytes_per_second);
-    const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
-    constexpr double kApart = 1.8;  // 1: one waits for the other; infinity: the longer hides the other
-    w.seconds = std::pow(std::pow(std::max(compute, cached), kApart) + std::pow(memory, kApart), 1 / kApart) +
-                1e-6 * spec.reference.launch_us;
-    if (w.runs > 1 && weight)  // runs are added up by a launch of its own
-      w.seconds += 1.8e-6 + 1e-6 * spec.reference.launch_us + static_cast<double>(w.blocks() * shape.part_bytes) / 5e11;
+                          static_cast<double>(shape.stage_bytes) / (model.cached * spec.reference.bytes_per_second);
+    w.seconds = overlapped(std::max(compute, cached), spec.reference.memory_seconds(bytes_of(p)), model.overlap) +
+                spec.reference.launch_seconds();
+    if (w.runs > 1 && weight)
+      w.seconds += join_seconds(spec, spec.conv.join.depthwise_us, w.blocks() * shape.part_bytes,
+                                spec.conv.join.depthwise_bytes_per_second);
     if (best.seconds == 0 || w.seconds < best.seconds) best = w;
   }
   return best;
@@ -127,9 +117,7 @@ CudaDepthwiseWork cuda_depthwise_work(const KernelConfig& config, const CudaSpec
 CudaConvRuns cuda_mapped_depthwise_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
   const CudaDepthwiseTile tile = cuda_depthwise_tile(config.algorithm);
   const CudaConvResources facts = cuda_conv_resources(config);
-  ConvProblem together = p;
-  together.batch = ceil_div(p.batch, std::int64_t{tile.images});
-  CudaConvRuns w = cuda_conv_tiles(together, tile.rows, tile.columns);
+  CudaConvRuns w = cuda_conv_tiles(p, tile.rows, tile.columns, tile.images);
   w.units = ceil_div(p.groups, std::int64_t{tile.channels});
   w.shared_bytes = facts.shared_bytes;
   const int cluster = config.algorithm.cluster[0];
@@ -138,24 +126,17 @@ CudaConvRuns cuda_mapped_depthwise_work(const KernelConfig& config, const CudaSp
   const double results = static_cast<double>(tile.rows) * tile.columns * tile.channels / 64;  // by a warp
   const double met = ((tile.rows - 1.0) * tile.pace + tile.taps) * ((tile.columns - 1.0) * tile.pace + tile.taps);
   // Two strips of a warp, 14 pixels of 64 bytes apart, meet the same banks.
-  const double of_load = tile.channels == 32 && tile.pace == 2 ? 5.7 : 3.8;
+  const CudaConvStripsModel& model = spec.conv.models.strips;
+  const double of_load = tile.channels == 32 && tile.pace == 2 ? model.conflicting_load : model.load;
   double of_tile = results * (2.0 * tile.taps * tile.taps + 4) + of_load * met * tile.channels / 64;
   if (tile.whole) {  // a warp's: taps beside the image are none
     const double beside = (tile.taps / 2) * (tile.taps / 2 + 1), along = tile.rows * tile.taps - beside;
     of_tile = tile.images * (2 * along * along + 3.0 * tile.taps * tile.taps + 6.0 * tile.rows * tile.columns);
   }
-  // Fitted to seventeen kernels on six layers, 10% off in the mean, on an H200 (docs/log/2026-11-cuda-conv.md).
-  constexpr double kClock = 1.7e9, kIssued = 2.5, kOfStep = 280, kOfRun = 200;
-  const std::int64_t places =
-      cluster > 1 ? cuda_clusters_at_a_time(spec, cluster, w.resident) * cluster : spec.reference.sms * w.resident;
-  const auto rounds = static_cast<double>(ceil_div(w.blocks(), places));
-  const auto steps = static_cast<double>(ceil_div(w.tiles, w.runs));
-  const double compute =
-      rounds * (steps * static_cast<double>(w.resident) * (of_tile / kIssued + kOfStep) + kOfRun) / kClock;
-  const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
-  constexpr double kApart = 3;  // 1: one waits for the other; infinity: the longer hides the other
+  const double of_step = static_cast<double>(w.resident) * (of_tile / model.issued + model.step_cycles);
+  const double compute = 1e-9 * w.rounds * (w.steps_of_run() * of_step + model.run_cycles) / model.clock_ghz;
   w.seconds =
-      std::pow(std::pow(compute, kApart) + std::pow(memory, kApart), 1 / kApart) + 1e-6 * spec.reference.launch_us;
+      overlapped(compute, spec.reference.memory_seconds(bytes_of(p)), model.overlap) + spec.reference.launch_seconds();
   if (cluster > 1) w.seconds += 1e-6 * spec.conv.join.strips_us;  // runs are added up
   return w;
 }

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "choose/conv/cuda_depthwise_work.hpp"
 #include "choose/conv/cuda_pipelines.hpp"
 #include "choose/conv/cuda_runs.hpp"
+#include "choose/overlapped.hpp"
 #include "choose/rounding.hpp"
 #include "instances/conv/cuda_resources.hpp"
 #include "problem/conv/problem.hpp"
@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::int64_t kChannelsOfBlock = 64, kBytesOfPixel = 128;
 constexpr std::int64_t kChannelsOfBands = 32;  // of a block
-constexpr std::int64_t kPlanBytes = 32 * 104;  // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
 
 bool result_is_w(const ConvProblem& p) {
   return p.direction == ConvDirection::backward_weight;
@@ -25,9 +24,10 @@ bool result_is_w(const ConvProblem& p) {
 
 std::int64_t grouped_shared_bytes(const KernelConfig& config, const ConvProblem& p, std::int64_t stage_bytes) {
   const std::int64_t stages = config.algorithm.stages * stage_bytes;
-  if (result_is_w(p)) return kPlanBytes + std::max<std::int64_t>(stages, cuda_conv_resources(config).part_bytes);
+  if (result_is_w(p))
+    return kCudaConvPlanBytes + std::max<std::int64_t>(stages, cuda_conv_resources(config).part_bytes);
   const std::int64_t tap_bytes = cuda_grouped_tile(config.algorithm).channels == 16 ? 2048 : 1024;
-  return kPlanBytes + stages + taps_of(p) * tap_bytes;
+  return kCudaConvPlanBytes + stages + taps_of(p) * tap_bytes;
 }
 
 std::int64_t grouped_stage_bytes(const KernelConfig& config, const ConvProblem& p) {
@@ -122,21 +122,18 @@ double grouped_seconds(const KernelConfig& config, const CudaGemmTile&, const Cu
   return cuda_grouped_work(config, spec, problem).seconds;
 }
 
-/// A unit's runs are a cluster. Microseconds of a step, and of all that a block does beside, as an H200 took them
-/// (docs/log/2026-11-cuda-conv.md).
+/// A unit's runs are a cluster.
 CudaConvRuns whole_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
-  ConvProblem together = p;
-  together.batch = ceil_div(p.batch, std::int64_t{tile.images});
-  CudaConvRuns w = cuda_conv_tiles(together, tile.rows, tile.columns);
+  CudaConvRuns w = cuda_conv_tiles(p, tile.rows, tile.columns, tile.images);
   w.units = ceil_div(p.groups, kChannelsOfBands);
   w.runs = config.algorithm.cluster[0];
   w.shared_bytes = cuda_conv_resources(config).shared_bytes;
   const std::int64_t together_there = cuda_clusters_at_a_time(spec, w.runs, 1);
   const auto rounds = static_cast<double>(ceil_div(w.units, together_there));
-  const auto steps = static_cast<double>(ceil_div(w.tiles, w.runs));
-  const double taps = tile.taps, of_step = 0.25 + 0.135 * taps, of_block = 2.8 + 0.48 * taps, launch = 2.2;
-  w.seconds = 1e-6 * (rounds * (steps * of_step + of_block) + launch);
+  const CudaConvWholeModel& model = spec.conv.models.whole;
+  w.seconds = 1e-6 * (rounds * (w.steps_of_run() * model.step_us.of(tile.taps) + model.block_us.of(tile.taps)) +
+                      model.launch_us);
   return w;
 }
 
@@ -144,72 +141,54 @@ CudaConvRuns banded_work(const KernelConfig& config, const CudaSpec& spec, const
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
   const CudaConvResources facts = cuda_conv_resources(config);
   const bool weight = result_is_w(p);
-  ConvProblem together = p;
-  together.batch = ceil_div(p.batch, std::int64_t{tile.images});
-  CudaConvRuns w = cuda_conv_tiles(together, tile.rows, tile.columns);
+  CudaConvRuns w = cuda_conv_tiles(p, tile.rows, tile.columns, tile.images);
   w.units = ceil_div(p.groups, kChannelsOfBands);
-  if (weight)
-    w.units *=
-        p.filter_d * ceil_div(p.filter_h, std::int64_t{tile.tap_rows}) * ceil_div(p.filter_w, std::int64_t{tile.taps});
+  if (weight) w.units *= cuda_filter_parts(p, tile.tap_rows, tile.taps);
   w.shared_bytes = facts.shared_bytes;
   cut_into_runs(w, spec, facts.blocks_per_sm);
-  // Cycles of a block for a tile: as long as it waits for one thing after the other, or as its SM takes for those of
-  // all its blocks; and for a run. Fitted to random layers, of which a half was kept for judging, on an H100
-  // (docs/log/2026-11-cuda-conv.md).
-  constexpr double kClock = 1.7e9;
-  const double taps = tile.taps;
+  // A tile takes a block as long as it waits for one thing after the other, or as its SM takes for those of all its
+  // blocks.
+  const CudaConvBandsModel& model = spec.conv.models.bands;
   const bool small = tile.images > 1;
-  const double alone = weight ? (small                         ? 700 + 430 * taps
-                                 : config.algorithm.stages > 1 ? 1900 + 86 * taps
-                                                               : 2290 + 86 * taps)
-                              : (small ? 1300 + 450 * taps : 3380 + 382 * taps);
-  const double shared = weight || small ? 0 : (1160 + 192 * taps) * static_cast<double>(w.resident);
-  const double cycles = std::max(alone, shared);
-  const auto rounds = static_cast<double>(ceil_div(w.blocks(), spec.reference.sms * w.resident));
-  const auto steps = static_cast<double>(ceil_div(w.tiles, w.runs));
-  const double compute = rounds * (steps * cycles + (weight ? 1150 : 4800)) / kClock;
-  const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
-  constexpr double kApart = 1.9;  // 1: one waits for the other; infinity: the longer hides the other
+  const CudaConvOfTaps& alone = weight ? (small                         ? model.small_weight
+                                          : config.algorithm.stages > 1 ? model.staged_weight
+                                                                        : model.weight)
+                                       : (small ? model.small_data : model.data);
+  const double shared = weight || small ? 0 : model.shared_data.of(tile.taps) * static_cast<double>(w.resident);
+  const double cycles = std::max(alone.of(tile.taps), shared);
+  const double compute = 1e-9 * w.rounds *
+                         (w.steps_of_run() * cycles + (weight ? model.weight_run_cycles : model.data_run_cycles)) /
+                         model.clock_ghz;
   w.seconds =
-      std::pow(std::pow(compute, kApart) + std::pow(memory, kApart), 1 / kApart) + 1e-6 * spec.reference.launch_us;
-  if (weight)  // runs are added up by a launch of its own
-    w.seconds += 3.8e-6 + 1e-6 * spec.reference.launch_us + static_cast<double>(w.blocks() * facts.part_bytes) / 1e12;
+      overlapped(compute, spec.reference.memory_seconds(bytes_of(p)), model.overlap) + spec.reference.launch_seconds();
+  if (weight) w.seconds += runs_join_seconds(spec, spec.conv.join.bands_us, w.blocks() * facts.part_bytes);
   return w;
 }
 
 CudaConvRuns mapped_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
   const CudaConvResources facts = cuda_conv_resources(config);
-  ConvProblem together = p;
-  together.batch = ceil_div(p.batch, std::int64_t{tile.images});
-  CudaConvRuns w = cuda_conv_tiles(together, tile.rows, tile.columns);
+  CudaConvRuns w = cuda_conv_tiles(p, tile.rows, tile.columns, tile.images);
   w.units = ceil_div(p.groups * p.c, kChannelsOfBlock);
   const bool weight = result_is_w(p);
   const int cluster = config.algorithm.cluster[0];
-  if (weight)
-    w.units *=
-        p.filter_d * ceil_div(p.filter_h, std::int64_t{tile.tap_rows}) * ceil_div(p.filter_w, std::int64_t{tile.taps});
+  if (weight) w.units *= cuda_filter_parts(p, tile.tap_rows, tile.taps);
   w.shared_bytes = facts.shared_bytes;
   cut_into_runs(w, spec, facts.blocks_per_sm, cluster);
-  // Cycles of an SM for a pixel of a tile, and beside them for a block's step and run. Found on an H200 and an H100
-  // (docs/log/2026-11-cuda-conv.md).
-  constexpr double kClock = 1.75e9, kOfStep = 600, kOfRun = 6000;
-  const double of_pixel =
-      weight ? (tile.channels >= 16 ? 11.0 * std::max(tile.channels / 16, 1) : 9) : (tile.channels == 16 ? 16 : 15);
-  const auto resident = static_cast<double>(w.resident);
-  const std::int64_t places =
-      cluster > 1 ? cuda_clusters_at_a_time(spec, cluster, w.resident) * cluster : spec.reference.sms * w.resident;
-  const auto rounds = static_cast<double>(ceil_div(w.blocks(), places));
-  const auto steps = static_cast<double>(ceil_div(w.tiles, w.runs));
+  const CudaConvMapsModel& model = spec.conv.models.maps;
+  const int sixteens = tile.channels / 16;
+  const double of_weight_pixel = sixteens > 0 ? model.weight_pixel_cycles_of_16 * sixteens : model.weight_pixel_cycles;
+  const double of_data_pixel = tile.channels == 16 ? model.pixel_cycles_of_16 : model.pixel_cycles;
   const int pixels = tile.images * tile.rows * tile.columns;
-  const double compute = rounds * steps * resident * (pixels * of_pixel + kOfStep) / kClock;
-  const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
-  w.seconds = std::max(compute, memory) + kOfRun / kClock + 1e-6 * spec.reference.launch_us;
+  const double of_step = pixels * (weight ? of_weight_pixel : of_data_pixel) + model.step_cycles;
+  const double second = 1e-9 / model.clock_ghz;  // of a cycle
+  const double compute = second * w.rounds * w.steps_of_run() * static_cast<double>(w.resident) * of_step;
+  w.seconds = std::max(compute, spec.reference.memory_seconds(bytes_of(p))) + second * model.run_cycles +
+              spec.reference.launch_seconds();
   if (cluster > 1)  // runs are added up by clusters, and these by whichever is last
     w.seconds += 1e-6 * (w.runs > cluster ? spec.conv.join.clusters_us : spec.conv.join.cluster_us);
-  else if (weight)  // runs are added up by a launch of its own
-    w.seconds += 1e-6 * (spec.conv.join.runs_us + spec.reference.launch_us) +
-                 static_cast<double>(w.blocks() * facts.part_bytes) / spec.conv.join.runs_bytes_per_second;
+  else if (weight)
+    w.seconds += runs_join_seconds(spec, spec.conv.join.runs_us, w.blocks() * facts.part_bytes);
   return w;
 }
 
@@ -226,27 +205,24 @@ CudaConvRuns cuda_grouped_work(const KernelConfig& config, const CudaSpec& spec,
   CudaConvRuns w = cuda_conv_tiles(p, tile.rows, tile.columns);
   const std::int64_t taps = cuda_conv_axis(p, 1).taps * cuda_conv_axis(p, 2).taps;
   w.units = ceil_div(p.groups * p.c, kChannelsOfBlock);
-  if (weight)
-    w.units *=
-        p.filter_d * ceil_div(p.filter_h, std::int64_t{tile.tap_rows}) * ceil_div(p.filter_w, std::int64_t{tile.taps});
+  if (weight) w.units *= cuda_filter_parts(p, tile.tap_rows, tile.taps);
   w.stage_bytes = grouped_stage_bytes(config, p);
   w.shared_bytes = grouped_shared_bytes(config, p, w.stage_bytes);
   cut_into_runs(w, spec, facts.blocks_per_sm);
   // Of a warp: a tap's address, load and products for sixteen pixels; the end of a tile; a dozen for 16 bytes copied;
-  // and what it waits for copies and for the others, in instructions. Fitted on an H100.
+  // and what it waits for copies and for the others, in instructions.
+  const CudaConvGroupsModel& model = spec.conv.models.groups;
   const double sixteens = tile.rows * tile.columns / 4.0 / warps;
   const double of_sixteen = weight ? 80 : static_cast<double>(taps) * (tile.channels == 4 ? 14 : 8) + 60;
   const double instructions =
-      sixteens * of_sixteen + 12.0 * static_cast<double>(w.stage_bytes) / 16 / facts.threads + 1500;
-  // Warps' instructions that an SM issues in a cycle.
-  constexpr double kClock = 1.7e9, kOfWarp = 0.29, kMostIssued = 4.6;
-  const double issued = std::min(kOfWarp * static_cast<double>(w.resident) * warps, kMostIssued);
-  const double compute = w.steps() * instructions * warps / issued / kClock / spec.reference.sms * w.uneven;
-  const double cached = w.steps() * static_cast<double>(w.stage_bytes) / (0.9 * spec.reference.bytes_per_second);
-  const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
-  w.seconds = std::max({compute, cached, memory}) + 1e-6 * spec.reference.launch_us;
-  if (weight)  // runs are added up by a launch of its own
-    w.seconds += 1e-6 * spec.reference.launch_us + static_cast<double>(w.blocks() * facts.part_bytes) / 1e12;
+      sixteens * of_sixteen + 12.0 * static_cast<double>(w.stage_bytes) / 16 / facts.threads + model.step_instructions;
+  const double issued = std::min(model.issued_of_warp * static_cast<double>(w.resident) * warps, model.issued);
+  const double compute =
+      1e-9 * w.steps() * instructions * warps / issued / model.clock_ghz / spec.reference.sms * w.uneven;
+  const double cached =
+      w.steps() * static_cast<double>(w.stage_bytes) / (model.cached * spec.reference.bytes_per_second);
+  w.seconds = std::max({compute, cached, spec.reference.memory_seconds(bytes_of(p))}) + spec.reference.launch_seconds();
+  if (weight) w.seconds += runs_join_seconds(spec, 0, w.blocks() * facts.part_bytes);
   return w;
 }
 

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "choose/conv/cuda_halo_work.hpp"
 #include "choose/conv/cuda_pipelines.hpp"
+#include "choose/overlapped.hpp"
 #include "choose/rounding.hpp"
 #include "instances/conv/cuda_resources.hpp"
 #include "problem/conv/problem.hpp"
@@ -47,13 +47,6 @@ bool halo_is_needless(const KernelConfig&, const ConvProblem&) {
   return false;
 }
 
-/// What takes longer hides the rest in part. 3x3 64-64 on 56x56 took 47.0 us (H200) and 56.7 (H100), with a stride of 2
-/// 128-128 on 56x56 72.8 (H100), where products alone would take 34 and 48.
-double halo_together(double products, double memory) {
-  constexpr double kHidden = 2.5;
-  return std::pow(std::pow(products, kHidden) + std::pow(memory, kHidden), 1 / kHidden);
-}
-
 /// Boxes follow each other at the rate of products, while others come; the first waits for the filters. 3x3 64-64 on
 /// 56x56 took 39.5 us in boxes of 28 rows and 44.3 in boxes of 16 (H200, docs/log/2026-11-cuda-conv.md).
 double halo_data_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
@@ -63,8 +56,7 @@ double halo_data_seconds(const KernelConfig& config, const CudaGemmTile& row, co
   const auto rounds = static_cast<double>(ceil_div(work.items(), std::int64_t{spec.reference.sms}));
   const double compute =
       1e-6 * rounds * (spec.conv.halo_filters_us + static_cast<double>(boxes) * row.step_us + row.end_us);
-  const double memory = bytes_of(p) / (spec.reference.bytes_per_second * spec.reference.reached_bandwidth);
-  return std::max(compute, memory) + 1e-6 * spec.reference.launch_us;
+  return std::max(compute, spec.reference.memory_seconds(bytes_of(p))) + spec.reference.launch_seconds();
 }
 
 double halo_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec, const ConvProblem& p) {
@@ -75,14 +67,20 @@ double halo_seconds(const KernelConfig& config, const CudaGemmTile& row, const C
   const double rounds = static_cast<double>(ceil_div(work.items(), std::int64_t{spec.reference.sms}));
   // A step is of 16 pixels. With few stages it waits for the next box; with a stride of 2 four times as many pixels
   // come.
+  const CudaConvHaloModel& model = spec.conv.models.halo;
   const int stages = config.algorithm.stages;
-  const double waits = (stages >= 4 ? 1 : stages == 3 ? 1.1 : 1.9) * (tile.stride == 2 ? 1.1 : 1);
+  const double waits = (stages >= 4   ? 1
+                        : stages == 3 ? model.three_stages
+                                      : model.two_stages) *
+                       (tile.stride == 2 ? model.stride : 1);
   const double item = 1e-6 * (static_cast<double>(boxes * tile.rows) / 2 * row.step_us * waits + row.end_us);
-  const double memory = bytes_of(p) / (spec.reference.bytes_per_second * spec.reference.reached_bandwidth);
   // Parts stay in the L2 cache.
   const double parts =
       static_cast<double>(work.items() * cuda_conv_resources(config).part_bytes) / spec.reference.bytes_per_second;
-  return halo_together(rounds * item, memory) + parts + 2e-6 * spec.reference.launch_us;
+  // What takes longer hides the rest in part. 3x3 64-64 on 56x56 took 47.0 us (H200) and 56.7 (H100), with a stride of
+  // 2 128-128 on 56x56 72.8 (H100), where products alone would take 34 and 48.
+  return overlapped(rounds * item, spec.reference.memory_seconds(bytes_of(p)), model.overlap) + parts +
+         2 * spec.reference.launch_seconds();
 }
 
 }  // namespace

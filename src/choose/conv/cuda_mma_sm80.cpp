@@ -13,10 +13,9 @@ namespace tilesmith {
 namespace {
 
 /// A step that is gathered element by element takes about so many times as long as one of 16-byte copies, and one of
-/// 8-byte copies. Estimated.
-constexpr double kElementsCost = 4, kHalvesCost = 1.5;
-double reading_cost(int bits) {
-  return bits == 128 ? 1 : bits == 64 ? kHalvesCost : kElementsCost;
+/// 8-byte copies.
+double reading_cost(int bits, const CudaConvGatherModel& model) {
+  return bits == 128 ? 1 : bits == 64 ? model.halves : model.elements;
 }
 
 /// Elements that a problem's tensors let kernels read together.
@@ -49,14 +48,14 @@ double gather_seconds(const KernelConfig& config, const CudaGemmTile& row, const
   const Algorithm& a = config.algorithm;
   const double peak = 1e12 * std::max(spec.reference.tflops_of(problem.data_type), 1.0);
   const double step = 2.0 * a.tile[0] * a.tile[1] * facts.stage_k * static_cast<double>(work.places) /
-                      (peak * row.efficiency) * reading_cost(a.vector[0] * bits_of(problem.data_type));
+                      (peak * row.efficiency) *
+                      reading_cost(a.vector[0] * bits_of(problem.data_type), spec.conv.models.gather);
   const double rounds = static_cast<double>(ceil_div(work.items(), work.places));
   double seconds = rounds * (static_cast<double>(ceil_div(work.steps, std::int64_t{work.splits})) + a.stages) * step;
   if (work.splits > 1)
     seconds += 1e-6 * spec.gemm.join_us +
                work.splits * static_cast<double>(facts.part_bytes) / spec.gemm.join_bytes_per_second;
-  const double memory = bytes_of(problem) / (spec.reference.bytes_per_second * spec.reference.reached_bandwidth);
-  return std::max(seconds, memory) + 1e-6 * spec.reference.launch_us;
+  return std::max(seconds, spec.reference.memory_seconds(bytes_of(problem))) + spec.reference.launch_seconds();
 }
 
 }  // namespace

@@ -16,9 +16,9 @@ constexpr std::int64_t kLongestBox = 256;          // from the first to the last
 
 }  // namespace
 
-CudaConvRuns cuda_conv_tiles(const ConvProblem& p, int rows, int columns) {
+CudaConvRuns cuda_conv_tiles(const ConvProblem& p, int rows, int columns, int images) {
   const std::array<std::int64_t, 3> of_tile{1, rows, columns};
-  CudaConvRuns w{.tiles = p.batch};
+  CudaConvRuns w{.tiles = ceil_div(p.batch, std::int64_t{images})};
   for (std::size_t d = 0; d < 3; ++d) {
     const CudaConvAxis axis = cuda_conv_axis(p, d);
     w.phases[d] = static_cast<int>(axis.phases);
@@ -27,6 +27,18 @@ CudaConvRuns cuda_conv_tiles(const ConvProblem& p, int rows, int columns) {
     if (d == 0 && p.direction != ConvDirection::backward_weight) w.depth_steps = static_cast<int>(axis.taps);
   }
   return w;
+}
+
+std::int64_t cuda_filter_parts(const ConvProblem& p, int tap_rows, int taps) {
+  return p.filter_d * ceil_div(p.filter_h, std::int64_t{tap_rows}) * ceil_div(p.filter_w, std::int64_t{taps});
+}
+
+double join_seconds(const CudaSpec& spec, double join_us, std::int64_t bytes, double bytes_per_second) {
+  return 1e-6 * join_us + spec.reference.launch_seconds() + static_cast<double>(bytes) / bytes_per_second;
+}
+
+double runs_join_seconds(const CudaSpec& spec, double join_us, std::int64_t bytes) {
+  return join_seconds(spec, join_us, bytes, spec.conv.join.runs_bytes_per_second);
 }
 
 std::optional<std::string> cuda_maps_unsuited(const ConvProblem& p, int rows, int columns, int taps, int pace) {
@@ -43,12 +55,10 @@ std::optional<std::string> cuda_maps_unsuited(const ConvProblem& p, int rows, in
 }
 
 std::int64_t cuda_clusters_at_a_time(const CudaSpec& spec, std::int64_t cluster, std::int64_t resident) {
-  // A cluster lies in one of eight parts of a chip, of which one has fewer SMs than the others. Of an H200's and an
-  // H100's 132 SMs fifteen clusters of 8 find place at a time, and sixteen of 6; sixteen of 7 or 8 do not, nor 32 of 4,
-  // nor 24 of 5 (docs/log/2026-11-cuda-conv.md).
-  constexpr std::int64_t kPartsOfChip = 8, kMissing = 4;
-  const std::int64_t places = spec.reference.sms / kPartsOfChip * resident;
-  return std::max<std::int64_t>((kPartsOfChip - 1) * (places / cluster) + (places - kMissing * resident) / cluster, 1);
+  const auto parts = static_cast<std::int64_t>(spec.conv.models.clusters.parts);
+  const auto missing = static_cast<std::int64_t>(spec.conv.models.clusters.missing_sms);
+  const std::int64_t places = spec.reference.sms / parts * resident;
+  return std::max<std::int64_t>((parts - 1) * (places / cluster) + (places - missing * resident) / cluster, 1);
 }
 
 void cut_into_runs(CudaConvRuns& w, const CudaSpec& spec, int most, int cluster) {
@@ -62,7 +72,8 @@ void cut_into_runs(CudaConvRuns& w, const CudaSpec& spec, int most, int cluster)
   } else {
     w.runs = std::clamp<std::int64_t>(places / w.units, 1, std::clamp<std::int64_t>(w.tiles, 1, kMostTilesOfRun));
   }
-  w.uneven = static_cast<double>(ceil_div(w.blocks(), places) * places) / static_cast<double>(w.blocks()) *
+  w.rounds = static_cast<double>(ceil_div(w.blocks(), places));
+  w.uneven = w.rounds * static_cast<double>(places) / static_cast<double>(w.blocks()) *
              static_cast<double>(ceil_div(w.tiles, w.runs) * w.runs) /
              static_cast<double>(std::max<std::int64_t>(w.tiles, 1));
 }

@@ -15,7 +15,6 @@ namespace tilesmith {
 namespace {
 
 constexpr std::int64_t kMostChannelsOfStem = 4, kUnitBytes = 16, kStemColumns = 16;
-constexpr std::int64_t kPlanBytesOfStem = 32 * 104;  // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
 
 /// The units of kernels/cuda/conv/stem/windows.cuh: of a row of a tile, those that a result meets in a slice, and the
 /// same made even.
@@ -45,10 +44,10 @@ std::int64_t stem_stage_bytes(const KernelConfig& config, const ConvProblem& p) 
 std::int64_t stem_shared_bytes(const KernelConfig& config, const ConvProblem& p) {
   const std::int64_t stages = config.algorithm.stages * stem_stage_bytes(config, p);
   if (adds_filters_up(p))
-    return kPlanBytesOfStem + std::max<std::int64_t>(stages, 16 * cuda_conv_resources(config).threads);
+    return kCudaConvPlanBytes + std::max<std::int64_t>(stages, 16 * cuda_conv_resources(config).threads);
   const std::int64_t units = stem_units(p).of_slice;
   const std::int64_t filters = p.filter_d * units * cuda_stem_tile(config.algorithm).filters * kUnitBytes;
-  return kPlanBytesOfStem + kUnitBytes + ceil_div(4 * units, kUnitBytes) * kUnitBytes + stages + filters;
+  return kCudaConvPlanBytes + kUnitBytes + ceil_div(4 * units, kUnitBytes) * kUnitBytes + stages + filters;
 }
 
 /// Whether y is read 16 bytes at a time.
@@ -95,19 +94,16 @@ CudaConvRuns cuda_stem_work(const KernelConfig& config, const CudaSpec& spec, co
   w.stage_bytes = stem_stage_bytes(config, p);
   w.shared_bytes = stem_shared_bytes(config, p);
   cut_into_runs(w, spec, facts.blocks_per_sm);
-  // Cycles of an SM: of products, of which mma.sync does kProducts in one; and of units that are brought, which few
-  // warps wait for. Fitted on an H200.
-  constexpr double kClock = 1.7e9, kProducts = 700, kOfUnit = 1.5, kWarpsEnough = 16;
-  const double alone = std::max(1.0, kWarpsEnough / static_cast<double>(w.resident * config.algorithm.wave[0]));
+  // Products, and units that are brought, which few warps wait for.
+  const CudaConvStemModel& model = spec.conv.models.stem;
+  const double alone = std::max(1.0, model.warps / static_cast<double>(w.resident * config.algorithm.wave[0]));
   const auto depth = static_cast<double>(8 * (weight ? tile.units : units.of_slice));
   const double products = static_cast<double>(kStemColumns * tile.rows * tile.filters) * depth;
-  const double cycles = products / kProducts + kOfUnit * static_cast<double>(w.stage_bytes / kUnitBytes) + 1000;
-  const double compute = w.steps() * cycles * alone / kClock / spec.reference.sms * w.uneven;
-  const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
-  w.seconds = std::max(compute, memory) + 1e-6 * spec.reference.launch_us;
-  if (weight)  // runs are added up by a launch of its own
-    w.seconds += 1e-6 * spec.reference.launch_us +
-                 static_cast<double>(w.blocks() * facts.part_bytes) / spec.conv.join.runs_bytes_per_second;
+  const double cycles = products / model.products +
+                        model.unit_cycles * static_cast<double>(w.stage_bytes / kUnitBytes) + model.step_cycles;
+  const double compute = 1e-9 * w.steps() * cycles * alone / model.clock_ghz / spec.reference.sms * w.uneven;
+  w.seconds = std::max(compute, spec.reference.memory_seconds(bytes_of(p))) + spec.reference.launch_seconds();
+  if (weight) w.seconds += runs_join_seconds(spec, 0, w.blocks() * facts.part_bytes);
   return w;
 }
 

@@ -9,6 +9,7 @@
 #include "choose/conv/cuda_window.hpp"
 #include "choose/conv/cuda_work.hpp"
 #include "choose/gemm/cuda_model.hpp"
+#include "choose/overlapped.hpp"
 #include "choose/rounding.hpp"
 #include "instances/conv/cuda.hpp"
 #include "instances/conv/cuda_window.hpp"
@@ -26,9 +27,8 @@ std::int64_t step_channels(const ConvProblem& p) {
 }
 /// Backward weight: tiles of which channels are missing take a little longer, so of tiles alike those that are cut less
 /// go first. 512-96 on 7x7 took 18.9 us in tiles of 128 x 64 and 14.3 in tiles of 64 x 128 (H100).
-double cut_cost_of_weight(std::int64_t channels, int of_tile) {
-  constexpr double kCost = 0.1;
-  return channels % of_tile == 0 ? 1 : 1 + kCost / static_cast<double>(ceil_div(channels, std::int64_t{of_tile}));
+double cut_cost_of_weight(std::int64_t channels, int of_tile, const CudaConvWeightModel& model) {
+  return channels % of_tile == 0 ? 1 : 1 + model.cut / static_cast<double>(ceil_div(channels, std::int64_t{of_tile}));
 }
 /// Forward and backward data: by the share of channels that tiles have and the result has not.
 double cut_cost(std::int64_t channels, int of_tile, const CudaSpec& spec) {
@@ -128,21 +128,19 @@ double met_bytes(const ConvProblem& p) {
 
 /// Backward weight in so many blocks, which have equal shares of all tiles. Where a tile has a whole number of blocks,
 /// those of all tiles pass over the same pixels at the same time, which then come from memory once; else a step takes
-/// kScattered as long. Of one tap a
-/// tile that is as high or as wide as the result is a little faster than others. Fitted on an
-/// H200 (docs/log/2026-11-conv.md).
+/// longer. Of one tap a tile that is as high or as wide as the result is a little faster than others.
 double weight_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec, const ConvProblem& p,
                       std::int64_t tiles, std::int64_t blocks) {
-  constexpr double kScattered = 1.38, kWhole = 0.95;
+  const CudaConvWeightModel& model = spec.conv.models.weight;
   const CudaGemmShape shape = cuda_window_shape(p);
   const double steps = static_cast<double>(shape.k / step_channels(p));
   const double of_tile = static_cast<double>(blocks) / static_cast<double>(tiles);
   const bool whole = taps_of(p) == 1 && (shape.m <= config.algorithm.tile[0] || shape.n <= config.algorithm.tile[1]);
-  const double step = row.step_us * (blocks % tiles == 0 ? 1 : kScattered) * (whole ? kWhole : 1) *
-                      cut_cost_of_weight(shape.m, config.algorithm.tile[0]);
-  const double compute = 1e-6 * (steps / of_tile * step + row.end_us * std::max(1 / of_tile, 0.3));
-  const double memory = met_bytes(p) / (spec.reference.bytes_per_second * spec.reference.reached_bandwidth);
-  double seconds = 1e-6 * spec.reference.launch_us + std::hypot(compute, memory);  // neither hides the other whole
+  const double step = row.step_us * (blocks % tiles == 0 ? 1 : model.scattered) * (whole ? model.whole : 1) *
+                      cut_cost_of_weight(shape.m, config.algorithm.tile[0], model);
+  const double compute = 1e-6 * (steps / of_tile * step + row.end_us * std::max(1 / of_tile, model.least_end));
+  const double memory = spec.reference.memory_seconds(met_bytes(p));
+  double seconds = spec.reference.launch_seconds() + std::hypot(compute, memory);  // neither hides the other whole
   if (blocks == tiles) return seconds;
   // A part is left, and those of a tile are read.
   const double parts =
@@ -170,27 +168,24 @@ CudaGemmWork split_weight_work(const KernelConfig& config, const CudaSpec& spec,
 }
 
 /// Pixels come from memory once, and from the L2 cache once for each cluster that meets them; what takes longer hides
-/// the rest in part. Then parts are left and added. Within 8% in the mean of 140 kernels on 30 layers, on an H100 with
-/// its own bandwidth (docs/log/2026-11-cuda-conv.md).
+/// the rest in part. Then parts are left and added.
 double split_weight_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
                             const ConvProblem& p) {
-  constexpr double kCacheHidden = 3, kStepsHidden = 6;
-  const auto together = [](double x, double y, double hidden) {
-    return std::pow(std::pow(x, hidden) + std::pow(y, hidden), 1 / hidden);
-  };
+  const CudaConvWeightModel& model = spec.conv.models.weight;
   const Algorithm& a = config.algorithm;
   const CudaGemmWork work = split_weight_work(config, spec, p);
   const CudaGemmShape shape = cuda_window_shape(p);
   const auto steps = static_cast<double>(ceil_div(shape.k / step_channels(p), std::int64_t{work.splits}));
   const auto rounds = static_cast<double>(ceil_div(work.items, work.blocks));
   const double compute = 1e-6 * rounds * (steps * row.step_us + row.end_us);
-  const double memory = met_bytes(p) / (spec.reference.bytes_per_second * spec.reference.reached_bandwidth);
+  const double memory = spec.reference.memory_seconds(met_bytes(p));
   const double columns = static_cast<double>(a.tile[0]) / a.cluster[1] + static_cast<double>(a.tile[1]) / a.cluster[0];
   const double cached = static_cast<double>(work.items) * steps * columns * 128 / spec.conv.cache_bytes_per_second;
   const double parts =
       static_cast<double>(work.places * cuda_conv_resources(config).part_bytes) / spec.conv.join.split_bytes_per_second;
-  return 1e-6 * spec.reference.launch_us + together(together(memory, cached, kCacheHidden), compute, kStepsHidden) +
-         parts + 1e-6 * spec.conv.join.split_us;
+  return spec.reference.launch_seconds() +
+         overlapped(overlapped(memory, cached, model.cache_overlap), compute, model.step_overlap) + parts +
+         1e-6 * spec.conv.join.split_us;
 }
 
 double window_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
@@ -201,7 +196,7 @@ double window_seconds(const KernelConfig& config, const CudaGemmTile& row, const
   const CudaGemmWork work = cuda_window_work(config, spec, problem);
   const std::int64_t places = cuda_gemm_places(gemm_of_window(config), spec), steps = shape.k / step_channels(problem);
   const double cut = cut_cost(shape.n, config.algorithm.tile[1], spec);
-  const double memory = bytes_of(problem) / (spec.reference.bytes_per_second * spec.reference.reached_bandwidth);
+  const double memory = spec.reference.memory_seconds(bytes_of(problem));
   double seconds = 0;
   switch (problem.direction) {
     case ConvDirection::forward:
@@ -214,7 +209,7 @@ double window_seconds(const KernelConfig& config, const CudaGemmTile& row, const
     case ConvDirection::backward_weight:
       return weight_seconds(config, row, spec, problem, work.items, work.blocks);
   }
-  return 1e-6 * spec.reference.launch_us + std::hypot(seconds, memory);  // neither hides the other whole
+  return spec.reference.launch_seconds() + std::hypot(seconds, memory);  // neither hides the other whole
 }
 
 /// Backward data, one coordinate of a phase: pixels `first` + stride * j of x. Tap t meets them from pixel

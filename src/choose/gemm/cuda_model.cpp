@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "choose/overlapped.hpp"
 #include "choose/rounding.hpp"
 #include "instances/gemm/cuda_resources.hpp"
 #include "instances/gemm/family.hpp"
@@ -181,16 +182,6 @@ constexpr double kHiddenNearlyWhole = 8;
 /// more than tiles do (151 x 5120 x 27648 and others, H200).
 constexpr double kHiddenByParts = 4;
 
-/// Time that two things take which overlap in part, the less the smaller `power` is.
-double overlapped(double a, double b, double power) {
-  const double longer = std::max(a, b), shorter = std::min(a, b);
-  return longer <= 0 ? 0 : longer * std::pow(1 + std::pow(shorter / longer, power), 1 / power);
-}
-
-double memory_seconds(double bytes, const CudaSpec& spec) {
-  return bytes / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
-}
-
 }  // namespace
 
 Straddling straddling(const GemmSignature& signature, const CudaGemmShape& shape, std::int64_t bits) {
@@ -250,7 +241,7 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, co
                              ? real(work.items) / real(std::max<std::int64_t>(work.blocks, 1)) * item +
                                    (cuda_gemm_shares(config, work) ? join_seconds(config, spec, facts, 3) : 0)
                              : rounds * item + lone_turn_seconds(config.algorithm, spec, rounds);
-  const double memory = memory_seconds(bytes_of(config, facts, shape), spec);
+  const double memory = spec.reference.memory_seconds(bytes_of(config, facts, shape));
   // A stream's warps wait for each other, which hides less of the shorter time.
   if (const CudaGemmStream* stream = stream_of(config.algorithm, spec)) {
     const double of_type = is_fp8(std::get<GemmSignature>(config.signature).a) ? stream->fp8 : stream->others;
@@ -276,7 +267,7 @@ double predicted_list_seconds(const KernelConfig& config, const CudaGemmTile* ro
   }
   const double seconds = std::max(all / static_cast<double>(cuda_gemm_places(facts, spec)), longest);
   return static_cast<double>(launches) * spec.reference.launch_us * 1e-6 +
-         overlapped(seconds, memory_seconds(bytes, spec), kHiddenNearlyWhole);
+         overlapped(seconds, spec.reference.memory_seconds(bytes), kHiddenNearlyWhole);
 }
 
 }  // namespace tilesmith

@@ -2,34 +2,29 @@
 
 #include <algorithm>
 
+#include "spec/cuda/figures.hpp"
+
 namespace tilesmith {
 namespace {
 
-Status figure(const JsonReader& reader, const char* field, double& into) {
-  TS_ASSIGN(into, reader.at(field).number());
-  return into > 0 ? Status{} : reader.at(field).refuse("a number above 0");
-}
-
-Status read_join(const JsonReader& reader, CudaConvJoin& join) {
-  TS_TRY(reader.only({"cluster_us", "clusters_us", "strips_us", "runs_us", "runs_bytes_per_second", "split_us",
-                      "split_bytes_per_second", "stream_k_us"}));
-  TS_TRY(figure(reader, "runs_us", join.runs_us));
-  TS_TRY(figure(reader, "runs_bytes_per_second", join.runs_bytes_per_second));
-  if (!reader.has("cluster_us")) return {};
-  TS_TRY(figure(reader, "cluster_us", join.cluster_us));
-  TS_TRY(figure(reader, "clusters_us", join.clusters_us));
-  TS_TRY(figure(reader, "strips_us", join.strips_us));
-  TS_TRY(figure(reader, "split_us", join.split_us));
-  TS_TRY(figure(reader, "split_bytes_per_second", join.split_bytes_per_second));
-  return figure(reader, "stream_k_us", join.stream_k_us);
-}
-
-Status read_rows(const JsonReader& reader, CudaConvRows& rows) {
-  TS_TRY(reader.only({"ns", "straddle_ns", "data_straddle_ns", "cut"}));
-  TS_TRY(figure(reader, "ns", rows.ns));
-  TS_TRY(figure(reader, "straddle_ns", rows.straddle_ns));
-  TS_TRY(figure(reader, "data_straddle_ns", rows.data_straddle_ns));
-  return figure(reader, "cut", rows.cut);
+Status read_join(const JsonReader& reader, CudaConvJoin& join, bool hopper) {
+  const std::initializer_list<SpecFigure> everywhere = {
+      {"runs_us", &join.runs_us},
+      {"runs_bytes_per_second", &join.runs_bytes_per_second},
+      {"depthwise_us", &join.depthwise_us},
+      {"depthwise_bytes_per_second", &join.depthwise_bytes_per_second}};
+  if (!hopper) return read_figures(reader, everywhere);
+  TS_TRY(read_figures(reader,
+                      {{"cluster_us", &join.cluster_us},
+                       {"clusters_us", &join.clusters_us},
+                       {"strips_us", &join.strips_us},
+                       {"bands_us", &join.bands_us},
+                       {"split_us", &join.split_us},
+                       {"split_bytes_per_second", &join.split_bytes_per_second},
+                       {"stream_k_us", &join.stream_k_us}},
+                      {"runs_us", "runs_bytes_per_second", "depthwise_us", "depthwise_bytes_per_second"}));
+  for (const SpecFigure& each : everywhere) TS_TRY(read_figure(reader, each));
+  return {};
 }
 
 }  // namespace
@@ -40,17 +35,25 @@ const CudaGemmPipeline* CudaConvSpec::pipeline(Pipeline pipeline) const {
 }
 
 Result<CudaConvSpec> read_cuda_conv(const JsonReader& reader) {
-  TS_TRY(
-      reader.only({"join", "rows", "box_us", "halo_filters_us", "cache_bytes_per_second", "epilogues", "pipelines"}));
   CudaConvSpec spec;
-  TS_TRY(read_join(reader.at("join"), spec.join));
-  if (reader.has("rows")) TS_TRY(read_rows(reader.at("rows"), spec.rows));
-  if (reader.has("box_us")) TS_TRY(figure(reader, "box_us", spec.box_us));
-  if (reader.has("halo_filters_us")) TS_TRY(figure(reader, "halo_filters_us", spec.halo_filters_us));
-  if (reader.has("cache_bytes_per_second"))
-    TS_TRY(figure(reader, "cache_bytes_per_second", spec.cache_bytes_per_second));
-  TS_ASSIGN(spec.epilogues, read_cuda_epilogues(reader.at("epilogues")));
   TS_ASSIGN(spec.pipelines, read_cuda_pipelines(reader.at("pipelines")));
+  const bool hopper = spec.pipeline(Pipeline::warp_specialized) != nullptr;
+  if (hopper) {
+    TS_TRY(read_figures(reader,
+                        {{"box_us", &spec.box_us},
+                         {"halo_filters_us", &spec.halo_filters_us},
+                         {"cache_bytes_per_second", &spec.cache_bytes_per_second}},
+                        {"models", "join", "rows", "epilogues", "pipelines"}));
+    TS_TRY(read_figures(reader.at("rows"), {{"ns", &spec.rows.ns},
+                                            {"straddle_ns", &spec.rows.straddle_ns},
+                                            {"data_straddle_ns", &spec.rows.data_straddle_ns},
+                                            {"cut", &spec.rows.cut}}));
+  } else {
+    TS_TRY(reader.only({"models", "join", "epilogues", "pipelines"}));
+  }
+  TS_TRY(read_join(reader.at("join"), spec.join, hopper));
+  TS_ASSIGN(spec.models, read_cuda_conv_models(reader.at("models"), hopper));
+  TS_ASSIGN(spec.epilogues, read_cuda_epilogues(reader.at("epilogues")));
   return spec;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "spec/cuda/conv_models.hpp"
 #include "spec/cuda/gemm.hpp"
 #include "spec/json_reader.hpp"
 #include "tilesmith/gemm_epilogue.hpp"
@@ -12,12 +13,13 @@
 namespace tilesmith {
 
 /// What is added to a gradient of filters whose parts are left and added up: by the blocks of one cluster, of several,
-/// the last of which adds theirs, or of depthwise strips; by a second launch that reads runs, or parts of split sums,
-/// at such a rate; by blocks that share all tiles equally. Only pipelines made for Hopper have clusters, split sums and
-/// equal shares.
+/// the last of which adds theirs, or of depthwise strips; by a second launch that reads runs, those of depthwise
+/// kernels, or parts of split sums, at such a rate, of bands with `bands_us` beside; by blocks that share all tiles
+/// equally. Only pipelines made for Hopper have bands, clusters, split sums and equal shares.
 struct CudaConvJoin {
   double cluster_us = 0, clusters_us = 0, strips_us = 0;
   double runs_us = 0, runs_bytes_per_second = 0;
+  double depthwise_us = 0, depthwise_bytes_per_second = 0, bands_us = 0;
   double split_us = 0, split_bytes_per_second = 0;
   double stream_k_us = 0;
 };
@@ -30,6 +32,7 @@ struct CudaConvRows {
 };
 
 struct CudaConvSpec {
+  CudaConvModels models;
   CudaConvRows rows;
   CudaConvJoin join;
   double box_us = 0;           ///< that a store of fewer than 64 pixels adds to a transposed tile of backward data
@@ -42,7 +45,7 @@ struct CudaConvSpec {
   [[nodiscard]] const CudaGemmPipeline* pipeline(Pipeline pipeline) const;
 };
 
-/// {"join": {...}, "box_us": 0.2, ..., "epilogues": [["bias"], ...], "pipelines": as of "gemm"}
+/// {"models": {...}, "join": {...}, "box_us": 0.2, ..., "epilogues": [["bias"], ...], "pipelines": as of "gemm"}
 [[nodiscard]] Result<CudaConvSpec> read_cuda_conv(const JsonReader& reader);
 
 }  // namespace tilesmith

@@ -123,6 +123,9 @@ struct CudaReferenceChip {
   double launch_us = 0;                             ///< microseconds that any launch takes
   std::vector<std::pair<DataType, double>> tflops;  ///< dense, sums in fp32
 
+  /// Of a stream of so many bytes.
+  [[nodiscard]] double memory_seconds(double bytes) const { return bytes / (bytes_per_second * reached_bandwidth); }
+  [[nodiscard]] double launch_seconds() const { return 1e-6 * launch_us; }
   /// TFLOP/s with inputs of this type, of fp32 by three products in tf32; 0 where the chip has no such instruction.
   [[nodiscard]] double tflops_of(DataType type) const;
 };

@@ -7,8 +7,10 @@
 #include <map>
 #include <tuple>
 
+#include "base/json.hpp"
 #include "choose/conv/cuda_window.hpp"
 #include "instances/conv/cuda_resources.hpp"
+#include "spec/spec_files.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -490,6 +492,83 @@ TEST(CudaConvChoice, LargeTilesGoFirstWhereChannelsAreCut) {
   const Algorithm& first = ranking->candidates.front().recipe.main().algorithm;
   EXPECT_TRUE(first.transpose_c);
   EXPECT_GE(first.tile[0], 144);
+}
+
+/// Layers of every kind that some model predicts.
+std::vector<ConvProblem> layers_of_every_kind() {
+  struct Shape {
+    std::int64_t batch, groups, c, k, pixels, filter, stride;
+  };
+  std::vector<ConvProblem> out;
+  for (const Shape& s :
+       {Shape{64, 1, 3, 32, 224, 3, 2}, Shape{64, 96, 1, 1, 56, 7, 1}, Shape{64, 768, 1, 1, 7, 7, 1},
+        Shape{32, 256, 1, 1, 56, 3, 1}, Shape{64, 144, 1, 1, 56, 5, 2}, Shape{8, 64, 1, 1, 40, 3, 3},
+        Shape{64, 32, 16, 16, 28, 3, 1}, Shape{64, 32, 32, 32, 7, 3, 1}, Shape{64, 32, 8, 8, 28, 3, 1},
+        Shape{16, 32, 8, 8, 28, 5, 2}, Shape{64, 1, 64, 64, 56, 3, 1}, Shape{64, 1, 128, 128, 56, 3, 2},
+        Shape{128, 1, 1024, 256, 14, 1, 1}, Shape{128, 1, 64, 256, 56, 1, 1}, Shape{64, 1, 192, 328, 14, 1, 1},
+        Shape{4, 1, 12, 48, 20, 3, 1}, Shape{4, 1, 13, 48, 20, 3, 1}})
+    for (const ConvDirection direction :
+         {ConvDirection::forward, ConvDirection::backward_data, ConvDirection::backward_weight})
+      out.push_back({.direction = direction,
+                     .data_type = DataType::bf16,
+                     .type_out = DataType::bf16,
+                     .type_bias = DataType::bf16,
+                     .batch = s.batch,
+                     .groups = s.groups,
+                     .c = s.c,
+                     .k = s.k,
+                     .in_h = s.pixels,
+                     .in_w = s.pixels,
+                     .filter_h = s.filter,
+                     .filter_w = s.filter,
+                     .stride_h = s.stride,
+                     .stride_w = s.stride,
+                     .pad_h = s.filter / 2,
+                     .pad_w = s.filter / 2,
+                     .pad_high_h = s.filter / 2,
+                     .pad_high_w = s.filter / 2});
+  return out;
+}
+
+/// The places of all numbers below a place, as JSON pointers.
+void add_numbers(const nlohmann::json& value, const std::string& at, std::vector<std::string>& out) {
+  if (value.is_number()) out.push_back(at);
+  if (value.is_object())
+    for (const auto& [name, member] : value.items()) add_numbers(member, at + "/" + name, out);
+}
+
+// A figure of the models that changes no ranking is read by nobody, or hidden by the others.
+TEST(CudaConvChoice, EveryFigureOfTheModelsCounts) {
+  const auto json = nlohmann::json::parse(*spec_file_text("cuda/sm_90a.json"));
+  std::vector<std::string> figures;
+  add_numbers(json["conv"]["models"], "/conv/models", figures);
+  add_numbers(json["conv"]["join"], "/conv/join", figures);
+  ASSERT_GT(figures.size(), 60u);
+  using Prediction = std::pair<std::string, double>;
+  const auto predictions = [](const CudaSpec& spec, const ConvProblem& p) {
+    std::vector<Prediction> out;
+    const auto ranking = rank(spec, p);
+    if (ranking)
+      for (const Candidate& each : ranking->candidates)
+        out.emplace_back(recipe_name(each.recipe), each.predicted_seconds);
+    return out;
+  };
+  const std::vector<ConvProblem> problems = layers_of_every_kind();
+  std::vector<std::vector<Prediction>> before;
+  for (const ConvProblem& p : problems) before.push_back(predictions(hopper(), p));
+  for (const std::string& figure : figures) {
+    bool counts = false;
+    for (const double times : {1.5, 0.25}) {
+      nlohmann::json changed = json;
+      auto& value = changed[nlohmann::json::json_pointer(figure)];
+      value = times * value.get<double>();
+      const auto spec = parse_cuda_spec("changed.json", changed.dump());
+      ASSERT_TRUE(spec) << spec.error().text();
+      for (std::size_t i = 0; i < problems.size() && !counts; ++i)
+        counts = predictions(*spec, problems[i]) != before[i];
+    }
+    EXPECT_TRUE(counts) << figure;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,106 @@
+#include "spec/cuda/conv_models.hpp"
+
+#include "spec/cuda/figures.hpp"
+
+namespace tilesmith {
+namespace {
+
+Status read(const JsonReader& reader, CudaConvIssueModel& m) {
+  return read_figures(reader, {{"issued_of_warp", &m.issued_of_warp},
+                               {"issued", &m.issued},
+                               {"step_cycles", &m.step_cycles},
+                               {"run_cycles", &m.run_cycles}});
+}
+
+Status read(const JsonReader& reader, CudaConvDepthwiseModel& m) {
+  TS_TRY(read_figures(reader, {{"clock_ghz", &m.clock_ghz}, {"cached", &m.cached}, {"overlap", &m.overlap}},
+                      {"data", "weight"}));
+  TS_TRY(read(reader.at("data"), m.data));
+  return read(reader.at("weight"), m.weight);
+}
+
+Status read(const JsonReader& reader, CudaConvOfTaps& m) {
+  return read_figures(reader, {{"base", &m.base}, {"tap", &m.tap}});
+}
+
+Status read(const JsonReader& reader, CudaConvBandsModel& m) {
+  TS_TRY(read_figures(reader,
+                      {{"clock_ghz", &m.clock_ghz},
+                       {"overlap", &m.overlap},
+                       {"data_run_cycles", &m.data_run_cycles},
+                       {"weight_run_cycles", &m.weight_run_cycles}},
+                      {"data_cycles", "small_data_cycles", "shared_data_cycles", "weight_cycles",
+                       "staged_weight_cycles", "small_weight_cycles"}));
+  TS_TRY(read(reader.at("data_cycles"), m.data));
+  TS_TRY(read(reader.at("small_data_cycles"), m.small_data));
+  TS_TRY(read(reader.at("shared_data_cycles"), m.shared_data));
+  TS_TRY(read(reader.at("weight_cycles"), m.weight));
+  TS_TRY(read(reader.at("staged_weight_cycles"), m.staged_weight));
+  return read(reader.at("small_weight_cycles"), m.small_weight);
+}
+
+Status read(const JsonReader& reader, CudaConvWholeModel& m) {
+  TS_TRY(read_figures(reader, {{"launch_us", &m.launch_us}}, {"step_us", "block_us"}));
+  TS_TRY(read(reader.at("step_us"), m.step_us));
+  return read(reader.at("block_us"), m.block_us);
+}
+
+Status read_hopper(const JsonReader& reader, CudaConvModels& m) {
+  TS_TRY(read_figures(reader.at("strips"), {{"clock_ghz", &m.strips.clock_ghz},
+                                            {"overlap", &m.strips.overlap},
+                                            {"issued", &m.strips.issued},
+                                            {"load", &m.strips.load},
+                                            {"conflicting_load", &m.strips.conflicting_load},
+                                            {"step_cycles", &m.strips.step_cycles},
+                                            {"run_cycles", &m.strips.run_cycles}}));
+  TS_TRY(read(reader.at("bands"), m.bands));
+  TS_TRY(read(reader.at("whole"), m.whole));
+  TS_TRY(read_figures(reader.at("maps"), {{"clock_ghz", &m.maps.clock_ghz},
+                                          {"step_cycles", &m.maps.step_cycles},
+                                          {"run_cycles", &m.maps.run_cycles},
+                                          {"pixel_cycles", &m.maps.pixel_cycles},
+                                          {"pixel_cycles_of_16", &m.maps.pixel_cycles_of_16},
+                                          {"weight_pixel_cycles", &m.maps.weight_pixel_cycles},
+                                          {"weight_pixel_cycles_of_16", &m.maps.weight_pixel_cycles_of_16}}));
+  TS_TRY(read_figures(reader.at("halo"), {{"overlap", &m.halo.overlap},
+                                          {"three_stages", &m.halo.three_stages},
+                                          {"two_stages", &m.halo.two_stages},
+                                          {"stride", &m.halo.stride}}));
+  TS_TRY(read_figures(reader.at("weight"), {{"scattered", &m.weight.scattered},
+                                            {"whole", &m.weight.whole},
+                                            {"cut", &m.weight.cut},
+                                            {"least_end", &m.weight.least_end},
+                                            {"cache_overlap", &m.weight.cache_overlap},
+                                            {"step_overlap", &m.weight.step_overlap}}));
+  return read_figures(reader.at("clusters"), {{"parts", &m.clusters.parts}, {"missing_sms", &m.clusters.missing_sms}});
+}
+
+}  // namespace
+
+Result<CudaConvModels> read_cuda_conv_models(const JsonReader& reader, bool hopper) {
+  TS_TRY(reader.only({"gather", "depthwise", "groups", "stem", "matrix", "strips", "bands", "whole", "maps", "halo",
+                      "weight", "clusters"}));
+  CudaConvModels m;
+  TS_TRY(read_figures(reader.at("gather"), {{"elements", &m.gather.elements}, {"halves", &m.gather.halves}}));
+  TS_TRY(read(reader.at("depthwise"), m.depthwise));
+  TS_TRY(read_figures(reader.at("groups"), {{"clock_ghz", &m.groups.clock_ghz},
+                                            {"cached", &m.groups.cached},
+                                            {"issued_of_warp", &m.groups.issued_of_warp},
+                                            {"issued", &m.groups.issued},
+                                            {"step_instructions", &m.groups.step_instructions}}));
+  TS_TRY(read_figures(reader.at("stem"), {{"clock_ghz", &m.stem.clock_ghz},
+                                          {"products", &m.stem.products},
+                                          {"unit_cycles", &m.stem.unit_cycles},
+                                          {"step_cycles", &m.stem.step_cycles},
+                                          {"warps", &m.stem.warps}}));
+  TS_TRY(read_figures(reader.at("matrix"), {{"nearly", &m.matrix.nearly},
+                                            {"split", &m.matrix.split},
+                                            {"crowd", &m.matrix.crowd},
+                                            {"scattered", &m.matrix.scattered},
+                                            {"within_lines", &m.matrix.within_lines},
+                                            {"joined", &m.matrix.joined}}));
+  if (hopper) TS_TRY(read_hopper(reader, m));
+  return m;
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,113 @@
+// What the models of convolution kernels count with: figures of a chip that measurements fitted ("conv.models" in
+// specs/cuda/*.json; docs/enumeration.md says which ones and how). Clocks are those at which cycles were counted.
+#pragma once
+
+#include "base/error.hpp"
+#include "spec/json_reader.hpp"
+
+namespace tilesmith {
+
+/// How much longer a tile of the general template takes where it reads element by element, and 8 bytes at a time.
+struct CudaConvGatherModel {
+  double elements = 0, halves = 0;
+};
+
+/// Instructions that an SM issues in a cycle, of a warp and at most; cycles of a block beside its instructions, for a
+/// step and for a run.
+struct CudaConvIssueModel {
+  double issued_of_warp = 0, issued = 0, step_cycles = 0, run_cycles = 0;
+};
+
+/// Depthwise kernels. `cached`: the rate of the L2 cache, times memory's. `overlap` of this and of other models: 1
+/// where one time waits for the other; the larger, the more the longer hides the other.
+struct CudaConvDepthwiseModel {
+  double clock_ghz = 0, cached = 0, overlap = 0;
+  CudaConvIssueModel data, weight;
+};
+
+/// Small groups, without tensor maps. What a block waits for in a step counts as so many instructions of a warp.
+struct CudaConvGroupsModel {
+  double clock_ghz = 0, cached = 0, issued_of_warp = 0, issued = 0, step_instructions = 0;
+};
+
+/// First layers. Multiply-adds that mma.sync does in a cycle; of an SM, cycles of a unit that is brought, and of a
+/// step; the warps that are enough to hide what each waits for.
+struct CudaConvStemModel {
+  double clock_ghz = 0, products = 0, unit_cycles = 0, step_cycles = 0, warps = 0;
+};
+
+/// Depthwise by strips. Instructions of a load, and of one whose strips meet the same banks.
+struct CudaConvStripsModel {
+  double clock_ghz = 0, overlap = 0, issued = 0, load = 0, conflicting_load = 0, step_cycles = 0, run_cycles = 0;
+};
+
+/// Cycles, or microseconds, of a number of taps.
+struct CudaConvOfTaps {
+  double base = 0, tap = 0;
+  [[nodiscard]] double of(double taps) const { return base + tap * taps; }
+};
+
+/// Bands. Cycles of a block for a tile, of several images and of one; of weights also with tiles under way ahead; what
+/// an SM takes for one of each of its blocks; and a run.
+struct CudaConvBandsModel {
+  double clock_ghz = 0, overlap = 0, data_run_cycles = 0, weight_run_cycles = 0;
+  CudaConvOfTaps data, small_data, shared_data, weight, staged_weight, small_weight;
+};
+
+/// Bands of whole images: microseconds of a step, of a block beside its steps, and of a launch.
+struct CudaConvWholeModel {
+  double launch_us = 0;
+  CudaConvOfTaps step_us, block_us;
+};
+
+/// Groups through tensor maps: cycles of an SM for a pixel, in groups of 16 and of others (backward weight: of 16, each
+/// sixteen of more, and of fewer), for a block's step, and for a run.
+struct CudaConvMapsModel {
+  double clock_ghz = 0, step_cycles = 0, run_cycles = 0;
+  double pixel_cycles = 0, pixel_cycles_of_16 = 0, weight_pixel_cycles = 0, weight_pixel_cycles_of_16 = 0;
+};
+
+/// Backward weight by halo tiles: how much longer a step takes with three stages, with two, and with a stride.
+struct CudaConvHaloModel {
+  double overlap = 0, three_stages = 0, two_stages = 0, stride = 0;
+};
+
+/// Backward weight through im2col maps. With equal shares: how much longer a step takes whose tile has no whole number
+/// of blocks, and where one tile has all channels; a tile that is cut, by its share; the least part of a tile's end
+/// that a block has. With split sums: how memory's time and the L2 cache's overlap, and both with products.
+struct CudaConvWeightModel {
+  double scattered = 0, whole = 0, cut = 0, least_end = 0, cache_overlap = 0, step_overlap = 0;
+};
+
+/// GEMM's candidates for filters of one tap. A tile with all channels goes first within `nearly` of the least. Backward
+/// weight, times GEMM's prediction: split products of more blocks than `crowd` of the chip, equal shares, and tiles
+/// that begin within lines of the cache; then products whose parts are added.
+struct CudaConvMatrixModel {
+  double nearly = 0, split = 0, crowd = 0, scattered = 0, within_lines = 0, joined = 0;
+};
+
+/// A cluster lies in one of so many parts of a chip, of which one has fewer SMs than the others.
+struct CudaConvClusters {
+  double parts = 0, missing_sms = 0;
+};
+
+struct CudaConvModels {
+  CudaConvGatherModel gather;
+  CudaConvDepthwiseModel depthwise;
+  CudaConvGroupsModel groups;
+  CudaConvStemModel stem;
+  CudaConvMatrixModel matrix;
+  // Of kernels for Hopper.
+  CudaConvStripsModel strips;
+  CudaConvBandsModel bands;
+  CudaConvWholeModel whole;
+  CudaConvMapsModel maps;
+  CudaConvHaloModel halo;
+  CudaConvWeightModel weight;
+  CudaConvClusters clusters;
+};
+
+/// `hopper`: whether the pipelines made for it are there, so that their models must be.
+[[nodiscard]] Result<CudaConvModels> read_cuda_conv_models(const JsonReader& reader, bool hopper);
+
+}  // namespace tilesmith

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+import threading
+from typing import Any, NamedTuple, Optional, Sequence
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from tilesmith._conv import repeating
 from tilesmith._conv_call import BESIDE, FORMS, NARROW, Call, Described, Geometry, Views, default_type, in_memory_as
 from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._kept_calls import KeptCalls
@@ -69,12 +71,64 @@ def conv(form: str, a: Any, b: Any, scale: Any, bias: Any, residual: Any, out: A
     call = _calls.by_key.get(key)
     if call is None:
         call = _calls.keep(key, _prepared(form, tensors, packed, shape, g, out_dtype, activation))
+    _latest.call = call
     if out is None:
         out = a.new_empty_strided(shape, call.out_strides, dtype=DTYPES[call.out_type])
     addresses = (a.data_ptr(), b.data_ptr(), 0, 0, 0, out.data_ptr()) if alone else map(address, (a, b, scale, bias, residual, out))
     call.run(addresses, raw_stream(call.index) if call.kind == CUDA else 0)
     result: Tensor = out
     return result
+
+
+class Repeated(NamedTuple):
+    """What a forward call of the same arguments needs, other tensors but for the scale."""
+
+    call: Call
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    scale: Optional[Tensor]
+
+
+class _Latest(threading.local):
+    call: Optional[Call] = None
+
+
+_repeated: KeptCalls[Repeated] = KeptCalls()
+_latest = _Latest()
+
+
+def again(count: int, x: Tensor, w: Any, stride: Any, padding: Any, dilation: Any, groups: Any, scale_x: Any, scale_w: Any,
+          out_dtype: Any) -> tuple[Optional[tuple[Any, ...]], Optional[Tensor]]:  # fmt: skip
+    """A forward call as one before, whose shapes were looked at then: what it is known by, and its result. None: what has to go
+    the long way, or has not been there. A small convolution takes less time than its Python."""
+    if is_compiling() or not (stride.__class__ is padding.__class__ is dilation.__class__ is groups.__class__ is int):
+        return None, None
+    if (scale_x is not None and scale_x.__class__ is not float) or (scale_w is not None and scale_w.__class__ is not float):
+        return None, None
+    view = None
+    if w.__class__ is PackedConvWeight:
+        view, w = w.view if w.is_packed else None, w.data
+    if not is_plain(w) or forward_ad._current_level >= 0 or (grad_enabled() and (x.requires_grad or w.requires_grad)):
+        return None, None
+    key = (count, x.dtype, x.shape, x.stride(), x.get_device(), w.dtype, w.shape, w.stride(), w.get_device(), view, stride, padding, dilation, groups,
+           scale_x, scale_w, out_dtype, torch_threads())  # fmt: skip
+    known = _repeated.by_key.get(key)
+    if known is None:
+        return key, None
+    call, shape, dtype, scale = known
+    out = x.new_empty_strided(shape, call.out_strides, dtype=dtype)
+    addresses = (x.data_ptr(), w.data_ptr(), 0 if scale is None else scale.data_ptr(), 0, 0, out.data_ptr())
+    call.run(addresses, raw_stream(call.index) if call.kind == CUDA else 0)
+    return key, out
+
+
+def remember(key: tuple[Any, ...], scale: Optional[Tensor], result: Tensor) -> None:
+    """The call just made, for again()."""
+    if (call := _latest.call) is not None:
+        _repeated.keep(key, Repeated(call, tuple(result.shape), result.dtype, scale))
+
+
+repeating.update({Tensor: (again, remember), torch.nn.Parameter: (again, remember)})
 
 
 def _prepared(form: str, tensors: Sequence[Any], packed: Optional[PackedConvWeight], shape: tuple[int, ...], g: Geometry, out_dtype: Any,

@@ -36,6 +36,44 @@ def test_conv2d_is_torchs(rng, dtype, last):
     close(activated, torch.relu(torch.conv2d(x.float(), w.float(), bias.float(), **options) + got.float()), dtype)
 
 
+@pytest.mark.parametrize("kind", ["float32", "int8", "packed"])
+def test_a_repeated_call_is_the_same(rng, kind):
+    given = {"padding": 1, "groups": 2}
+    x, w = tensor(rng, 1, 6, 5, 7), tensor(rng, 4, 3, 3, 3)
+    if kind == "int8":
+        x, w = (each.mul(20).to(torch.int8).contiguous(memory_format=torch.channels_last) for each in (x, w))
+        given |= {"scale_x": 0.25, "scale_w": 0.5, "out_dtype": torch.int8}
+    other = x.flip(0, 2).contiguous(memory_format=torch.channels_last)
+    filters = tilesmith.pack_conv_weight(w, groups=2) if kind == "packed" else w
+    results = [tilesmith.conv2d(each, filters, **given) for each in (x, x, other, x)]
+    assert len({each.data_ptr() for each in results}) == 4 and len({each.stride() for each in results}) == 1
+    assert torch.equal(results[1], results[0]) and torch.equal(results[3], results[0]) and not torch.equal(results[2], results[0])
+    assert torch.equal(tilesmith.conv2d(other, filters, out=torch.empty_like(results[0]), **given), results[2])
+    if kind == "int8":
+        assert not torch.equal(tilesmith.conv2d(x, w, **given | {"scale_w": 0.125}), results[0])
+        assert tilesmith.conv2d(x, w, **given | {"out_dtype": torch.float32}).dtype == torch.float32
+
+
+def test_a_call_like_one_before_is_looked_at_where_it_differs(rng):
+    x, w = tensor(rng, 1, 4, 6, 6), tensor(rng, 4, 4, 3, 3)
+    for _ in range(2):
+        y = tilesmith.conv2d(x, w, padding=1)
+    for odd in ({"padding": 1.0}, {"padding": True, "stride": 1.5}, {"padding": 1, "groups": 3}):
+        with pytest.raises(tilesmith.Error):
+            tilesmith.conv2d(x, w, **odd)
+    with pytest.raises(tilesmith.InvalidArgument):
+        tilesmith.conv1d(x, w, padding=1)
+    assert torch.equal(tilesmith.conv2d(x, w, padding=[1]), y)
+    assert tilesmith.conv2d(x, w, padding=1, threads=1, activation="relu").min() >= 0
+    needs = w.clone().requires_grad_()
+    tilesmith.conv2d(x, needs, padding=1).sum().backward()
+    assert needs.grad is not None
+    with torch.no_grad():
+        assert torch.equal(tilesmith.conv2d(x, needs, padding=1), y)
+    with pytest.raises(tilesmith.Error), torch.autograd.forward_ad.dual_level():
+        tilesmith.conv2d(torch.autograd.forward_ad.make_dual(x, x), w, padding=1)
+
+
 def test_one_and_three_dimensions(rng):
     x, w = tensor(rng, 2, 4, 30), tensor(rng, 6, 4, 5)
     close(tilesmith.conv1d(x, w, stride=2, padding=3), torch.conv1d(x, w, stride=2, padding=3), "float32")

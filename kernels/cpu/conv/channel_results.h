@@ -1,23 +1,27 @@
 // Sums of groups of few channels on their way to the result.
 
+// Of an element.
+TS_INLINE long long bytes_of(TsGemmElement type) {
+  return type == TS_FP32 ? 4 : type == TS_INT8 ? 1 : 2;
+}
+
 // A call as the epilogue sees it, which knows groups of one channel: the channels of wider groups, from `group` on, are
 // its groups.
 struct ChannelsAsGroups : TsConvArgs {
   TsConvOperand operands[TS_GEMM_MAX_OPERATIONS];
 
   ChannelsAsGroups(const TsConvArgs& args, long long group) : TsConvArgs(args) {
-    const auto size = [](TsGemmElement type) { return type == TS_FP32 ? 4ll : type == TS_INT8 ? 1ll : 2ll; };
     const auto behind = [](const void* from, long long bytes) {
       return const_cast<char*>(static_cast<const char*>(from)) + bytes;
     };
     TsConvStrides& written = kForward ? y_strides : x_strides;
-    out = behind(out, group * written.group * size(out_type));
+    out = behind(out, group * written.group * bytes_of(out_type));
     written.group = written.channel;
     for (int i = 0; i < TS_GEMM_MAX_OPERATIONS && operations[i] != TS_END; ++i) {
       TsConvOperand& operand = operands[i] = args.operand[i];
       const bool tensor = operations[i] == TS_ADD || operations[i] == TS_MULTIPLY;
-      const long long step =
-          tensor ? operand.strides.group * size(out_type) : c * (operations[i] == TS_BIAS ? size(bias_type) : 4);
+      const long long step = tensor ? operand.strides.group * bytes_of(out_type)
+                                    : c * (operations[i] == TS_BIAS ? bytes_of(bias_type) : 4);
       if (operand.data != nullptr) operand.data = behind(operand.data, group * step);
       operand.strides.group = operand.strides.channel;
     }

@@ -320,24 +320,69 @@ struct Line {
     });
   }
 
-  // The last `rows` rows of the image are new to the caches: brings what the pixels from i on meet of them. Behind a
-  // line's last pixel that is where the next line begins.
-  TS_INLINE void prefetch(long long i, long long rows) const {
+  // Where a run of kTogether pixels meets the last row of the image, and where it goes, from the block's first channel
+  // on; how far apart pixels and rows are there, the result's in bytes.
+  struct Run {
+    const Stored* image;
+    char* result;  // null where its channels do not lie evenly
+    long long image_pixel, image_row, result_pixel, result_line;
+    int result_element;
+  };
+
+  // Of pixels from i on. Behind the line's last pixel that is where the line begins which is `lines` further on.
+  TS_INLINE Run run_from(long long i, long long lines) const {
     const TsConvStrides& from = kForward ? args.x_strides : args.y_strides;
+    const TsConvStrides& to = kForward ? args.y_strides : args.x_strides;
     const Axis &outer = phase.axis[0], &middle = phase.axis[1], &inner = phase.axis[2];
-    if (!dense || outer_met.first >= outer_met.end || middle_met.first >= middle_met.end) return;
+    const bool behind = i >= inner.count;
+    const long long at = behind ? i - inner.count : i, further = behind ? lines : 0;
     const long long last0 = outer.hop > 0 ? outer_met.end - 1 : outer_met.first;
     const long long last1 = middle.hop > 0 ? middle_met.end - 1 : middle_met.first;
-    const Stored* const row = static_cast<const Stored*>(kForward ? args.x : args.y) + pixel.member * from.batch +
-                              channel_place(from, width_of(args), first) +
-                              (i0 * outer.pace + outer.start + last0 * outer.hop) * from.spatial[0] +
-                              (i1 * middle.pace + middle.start + last1 * middle.hop) * from.spatial[1];
-    for (long long r = 0; r < rows; ++r)
-      for (long long p = 0; p < kTogether * inner.pace; ++p) {
-        const Stored* const met = row - r * from.spatial[1] + (i * inner.pace + p) * from.spatial[2];
-        for (long long channel = first; channel < end; channel += 64 / (long long)sizeof(Stored))
-          __builtin_prefetch(met + (channel - first));
+    Pixel there = pixel;
+    there.at[1] += further * phase.axis[1].step;
+    there.at[2] = inner.first + at * inner.step;
+    const int bytes = (int)bytes_of(args.out_type);
+    return {static_cast<const Stored*>(kForward ? args.x : args.y) + pixel.member * from.batch +
+                channel_place(from, width_of(args), first) +
+                (i0 * outer.pace + outer.start + last0 * outer.hop) * from.spatial[0] +
+                ((i1 + further) * middle.pace + middle.start + last1 * middle.hop) * from.spatial[1] +
+                at * inner.pace * from.spatial[2],
+            even ? static_cast<char*>(args.out) +
+                       bytes * (place_of(to, there, 0) + channel_place(to, width_of(args), first))
+                 : nullptr,
+            from.spatial[2],
+            from.spatial[1],
+            bytes * inner.step * to.spatial[2],
+            bytes * phase.axis[1].step * to.spatial[1],
+            bytes};
+  }
+
+  // Brings a line of the caches of each pixel of a run, of kRows rows of the image and of kLines lines of the result,
+  // where one begins at this channel: while another run is computed, so that neither waits for the other.
+  template <int kPace, int kRows, int kLines>
+  TS_INLINE void bring(const Run& run, long long channel) const {
+    constexpr long long kLine = 64;
+    const long long behind = channel - first;
+    if (behind * (long long)sizeof(Stored) % kLine == 0) {
+      const Stored* row = run.image + behind;
+#pragma GCC unroll 2
+      for (int r = 0; r < kRows; ++r, row -= run.image_row) {
+        const Stored* met = row;
+#pragma GCC unroll 16
+        for (int p = 0; p < kTogether * kPace; ++p, met += run.image_pixel) __builtin_prefetch(met);
       }
+    }
+    const long long place =
+        behind * channel_step(kForward ? args.y_strides : args.x_strides, width_of(args)) * run.result_element;
+    if (run.result != nullptr && place % kLine == 0) {
+      char* line = run.result + place;
+#pragma GCC unroll 2
+      for (int l = 0; l < kLines; ++l, line += run.result_line) {
+        char* to = line;
+#pragma GCC unroll 8
+        for (int p = 0; p < kTogether; ++p, to += run.result_pixel) asm volatile("prefetchw %0" : : "m"(*to));
+      }
+    }
   }
 
   // Where sums of pixels go, from pixel 0 of the line on: to the result where no operation follows, else to this
@@ -387,9 +432,15 @@ struct Line {
   // `pixels` of kPixels pixels from i on: sums of a block of channels.
   template <int kPixels, int kTaps, int kPace>
   void slide(long long i, int pixels, const Target& to) const {
-    if constexpr (kPixels == kTogether) prefetch(i + kTogether, phase.axis[1].pace);
+    const Run next = run_from(i + kTogether, 1);
     for (long long vector = first; vector < end; vector += kLanes) {
       const long long channel = vector_start(args, vector);
+      if (kPixels == kTogether) {
+        if (phase.axis[1].pace == 1)
+          bring<kPace, 1, 1>(next, vector);
+        else
+          bring<kPace, 2, 1>(next, vector);
+      }
       if (channel + kLanes > end) {
         for (int p = 0; p < pixels; ++p) add_gathered(i + p, channel, to.behind(p * to.step));
         break;
@@ -524,9 +575,11 @@ struct Line {
       const Target to = from_pixel(all, i), second_to = to.behind(to_second);
       const bool whole = i + inner.start + min_of(0, (kTaps - 1) * inner.hop) >= 0 &&
                          i + kTogether - 1 + inner.start + max_of(0, (kTaps - 1) * inner.hop) < inner.size;
-      next.prefetch(i + kTogether, 2);
+      Run to_come = run_from(i + kTogether, 2);
+      to_come.image += to_come.image_row;  // the second line's last row
       for (long long vector = first; vector < end; vector += kLanes) {
         const long long channel = vector_start(args, vector);
+        bring<1, 2, 2>(to_come, vector);
         if (channel + kLanes > end) {
           for (int p = 0; p < pixels; ++p) {
             add_gathered(i + p, channel, to.behind(p * to.step));

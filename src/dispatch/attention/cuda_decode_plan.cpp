@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "dispatch/attention/cuda_arguments.hpp"
+#include "dispatch/attention/cuda_launch.hpp"
 #include "dispatch/attention/cuda_new_keys.hpp"
 #include "dispatch/workspace.hpp"
 #include "instances/attention/gpu_signature.hpp"
@@ -87,12 +88,7 @@ Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProbl
   made->size_ = size;
   made->part_rows_ = static_cast<int>(part_rows);
   CudaLaunch& launch = made->steps_.launch();
-  // Beside blocks of the launch before, those of this one would come to SMs in pairs while others have none: 128 blocks
-  // to 86 SMs of 132.
-  if (work.apart && launch.overlaps_previous && launch.dynamic_shared_bytes > kMuchSharedMemory) {
-    const long more_than_half = spec.shared_bytes_per_sm / 2 - spec.shared_bytes_reserved + 16;
-    launch.dynamic_shared_bytes = std::max(launch.dynamic_shared_bytes, static_cast<unsigned>(more_than_half));
-  }
+  if (work.apart) keep_apart(spec, launch);
   // What a block begins with is in L2 when it may read it. The next launch's blocks come when this one's are about to
   // end, and find whole SMs; if some end long before others, they would come to SMs in pairs, and wait till all have.
   constexpr std::int64_t kPrefetchBytes = 64 << 10, kLong = 100;

@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "dispatch/attention/cuda_arguments.hpp"
+#include "dispatch/attention/cuda_launch.hpp"
 #include "runtime/cuda/tensor_map.hpp"
 #include "vocabulary/data_type.hpp"
 
@@ -86,6 +87,11 @@ Result<std::unique_ptr<AttentionPlan>> CudaAttentionPlan::make(const AttentionPr
       made->sections_ = sections.before_last;
     }
     launch.grid = {static_cast<unsigned>(std::clamp<std::int64_t>(items, 1, places)), 1, 1};
+    // These kernels themselves wait for the launch before. Blocks that fill the chip, or have an SM each, come to lie
+    // as they would without it. Where tiles share keys nothing is gained.
+    const bool one_each = items <= spec.reference.sms;
+    launch.overlaps_previous = row_tiles == 1 && (one_each || items >= places);
+    if (one_each) keep_apart(spec, launch);
   } else {
     if (p.heads_q > kCudaGridLimit) return too_large("heads_q", p.heads_q, kCudaGridLimit);
     if (p.batch > kCudaGridLimit) return too_large("batch", p.batch, kCudaGridLimit);

@@ -27,7 +27,7 @@
 // probabilities are rounded to e4m3 before P x V, the row sums and the lse are not.
 //
 // Launch: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of min(work_items, SMs *
-// kBlocksPerSm) blocks.
+// kBlocksPerSm) blocks. It may start while the preceding kernel of the stream ends.
 //   row_tiles = ceil(seqlen_q * kPackGqa / (64 * kWarpgroups)); heads = kPackGqa > 1 ? heads_kv : heads_q;
 //   work_items = batch * heads * row_tiles; section_heads and sections: 1 and batch * heads without bounds, else heads
 //   whose keys and values L2 holds, and what of batch * heads such sections cover before the last one.
@@ -62,9 +62,12 @@ extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm
     TS_ENTRY(const __grid_constant__ TsCudaTensorMaps maps, const __grid_constant__ TsCudaAttentionArgs args) {
   extern __shared__ unsigned char dynamic_shared[];
   ts::Shared shared{(ts::smem_address(dynamic_shared) + 1023u) & ~1023u};
-  if (threadIdx.x == 0)
+  if (threadIdx.x == 0) {
     shared.init_barriers(ts::cfg::kPaged && !ts::comes_in_boxes(args) ? 32 : 1, ts::page_warps(args));
+    ts::Producer{shared, maps}.prefetch(args);
+  }
   __syncthreads();
+  ts::wait_for_previous_kernel();
   const int warpgroup = static_cast<int>(ts::uniform(threadIdx.x / 128));
   if (warpgroup == 0) {
     ts::shrink_registers<ts::kProducerRegisters>();

@@ -128,7 +128,7 @@ TS_DEVICE void produce_widened(const TsCudaAttentionArgs& args, const Shared& sh
       if (leader && n == t.n_end - 1) producer.load_queries(t);
       __syncwarp();
     }
-    if (leader) walk.advance();
+    if (leader) walk.advance(args);
   }
   if (late) {
     wide_keys.run(late_begin, late_end);

@@ -36,6 +36,10 @@ struct Producer {
     queries.advance();
   }
 
+  static TS_DEVICE int head_of_keys(const TsCudaAttentionArgs& args, const Tile& t) {
+    return cfg::kPackGqa > 1 ? t.head : t.head / static_cast<int>(args.heads_q / args.heads_kv);
+  }
+
   // A column of a block's keys or values.
   static TS_DEVICE void load_rows(u32 to, const TsCudaTensorMap* map, u32 full, int column, int key, int head,
                                   int batch) {
@@ -74,6 +78,20 @@ struct Producer {
     prefetch_tensor_map(&maps.v);
   }
 
+  // Brings the first keys and values of the block's first tile into L2, before the launch before has ended: what that one
+  // may still write of them, it writes there. Not of sequences whose lengths are in memory, nor where tiles share keys.
+  TS_DEVICE void prefetch(const TsCudaAttentionArgs& args) const {
+    constexpr int kBytes = 64 << 10;  // as many as blocks of decode fetch (docs/log/2026-11-cuda-decode.md)
+    Tile t;
+    if (cfg::kGroupMode || cfg::kPaged || args.row_tiles > 1 || !find_tile(args, blockIdx.x, t)) return;
+    const int head = head_of_keys(args, t);
+    const int end = imax(t.n_begin, t.n_end - ceil_div(kBytes, kKeysBytes + kLoadedBytes));
+    for (int n = t.n_end - 1; n >= end; --n) {
+      for (int c = 0; c < kColumnsQk; ++c) tma_prefetch_4d(&maps.k, c * kColumn, n * cfg::kTileN, head, t.batch);
+      for (int c = 0; c < kColumnsV; ++c) tma_prefetch_4d(&maps.v, c * kColumn, n * cfg::kTileN, head, t.batch);
+    }
+  }
+
   // Of a warpgroup that follows the thread tile by tile (take_together).
   TS_DEVICE void start(const TsCudaAttentionArgs& args, Walk& walk) const {
     prefetch_maps(args);
@@ -92,7 +110,7 @@ struct Producer {
   // Hands an item's tile to the consumers and loads it; `fresh` if it is the walk's, which then draws the item after it.
   TS_DEVICE void feed(const TsCudaAttentionArgs& args, TileRing& ring, const Tile& t, int item, bool fresh, Walk& walk) {
     ring.push(shared, t, item);
-    const int head = cfg::kPackGqa > 1 ? t.head : t.head / static_cast<int>(args.heads_q / args.heads_kv);
+    const int head = head_of_keys(args, t);
     const int batch = cfg::kGroupMode ? 0 : t.batch;
     if constexpr (kQueryRegisters) load_queries(t);
     for (int n = t.n_end - 1; n >= t.n_begin; --n) {
@@ -147,7 +165,7 @@ struct Producer {
         } else {
           walk.draw(args);
         }
-        if (fresh) walk.advance();
+        if (fresh) walk.advance(args);
       } else if (!kTrusting) {
         break;
       } else if (!looking) {

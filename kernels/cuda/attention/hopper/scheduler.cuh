@@ -9,6 +9,7 @@
 
 #include "layout.cuh"
 
+#include "../../common/launch.cuh"
 #include "../pages.cuh"
 
 #include "../../../gpu/attention/visible.h"
@@ -100,7 +101,7 @@ struct Walk {
   TS_DEVICE void start() { index = blockIdx.x; }
   // The tile of the current item, or of the first one after it that is a tile; false when there are no more.
   TS_DEVICE bool take(const TsCudaAttentionArgs& args, Tile& t) {
-    for (; index < args.work_items; advance()) {
+    for (; index < args.work_items; advance(args)) {
       if (find_tile(args, index, t)) return true;
       draw(args);
     }
@@ -115,7 +116,11 @@ struct Walk {
       asm volatile("atom.global.add.u32 %0, [%1], 1;" : "=r"(index) : "l"(args.tile_counters) : "memory");
     }
   }
-  TS_DEVICE void advance() { index += gridDim.x; }
+  // The current item's loads are under way. Behind the last ones the next launch may start, and waits until this one ends.
+  TS_DEVICE void advance(const TsCudaAttentionArgs& args) {
+    index += gridDim.x;
+    if (index >= args.work_items) let_next_kernel_start();
+  }
   TS_DEVICE void finish(const TsCudaAttentionArgs& args) {
     if constexpr (cfg::kDynamicScheduler) {
       if (atomicAdd(args.tile_counters + 1, 1u) == gridDim.x - 1) {

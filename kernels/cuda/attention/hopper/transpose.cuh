@@ -105,7 +105,7 @@ TS_DEVICE void produce_fp8(const TsCudaAttentionArgs& args, const Shared& shared
       if (leader && n == t.n_end - 1) producer.load_queries(t);
       __syncwarp();
     }
-    if (leader) walk.advance();
+    if (leader) walk.advance(args);
   }
   if (late) transposer.run(late_tail);
   if (leader) walk.finish(args);

@@ -55,6 +55,15 @@ double cluster_join_seconds(const CudaSpec& spec, const CudaGemmResources& facts
   return 1e-6 * spec.gemm.cluster_join_us + (rate > 0 ? received / rate : 0);
 }
 
+/// What the rows of a share take that is no box: 152 x 64 by two blocks took 1.0 us longer than 144 x 64 at 129 x 4096
+/// x 4096 in fp8, 80 x 64 0.5 us longer than 96 x 64 at 79 x 2880 x 4096 (H200).
+double cluster_pairs_seconds(const CudaSpec& spec, const Algorithm& a, const CudaGemmShape& shape) {
+  if (!a.transpose_c || turned_shares_are_boxes(a.tile[0], a.cluster_k)) return 0;
+  const auto rows =
+      std::min<std::int64_t>(8 * ceil_div(std::int64_t{a.tile[0]}, std::int64_t{8} * a.cluster_k), shape.m);
+  return 1e-9 * spec.gemm.cluster_pairs_ns * static_cast<double>(rows);
+}
+
 /// What a row takes of the way from L2 where the 128 bytes of a step lie in two lines: fp8 with k = 2880 on an H100,
 /// whose tiles of every size took 1.4 to 1.6 ns for each row of a step instead of 1.0.
 constexpr double kTwoLines = 1.5;
@@ -223,7 +232,8 @@ double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmResource
     seconds = seconds_by_share(config, facts, row, spec, shape, parts, real_steps);
   }
   seconds = std::max(seconds, own_columns_seconds(config, facts, spec, shape, parts));
-  if (a.cluster_k > 1) seconds += cluster_join_seconds(spec, facts, a.cluster_k);
+  if (a.cluster_k > 1)
+    seconds += cluster_join_seconds(spec, facts, a.cluster_k) + cluster_pairs_seconds(spec, a, shape);
   // Added as they come, a part is left and the sum of all read, whatever their number.
   return splits > 1 ? seconds + join_seconds(config, spec, facts, a.split_k_atomic ? 2 : splits) : seconds;
 }

@@ -183,6 +183,11 @@ void few_rows_facts(const Algorithm& a, CudaGemmResources& facts) {
 
 }  // namespace
 
+bool turned_shares_are_boxes(int rows, int cluster_k) {
+  const int blocks = std::max(cluster_k, 1);
+  return rows >= 48 * blocks && (blocks == 1 || rows % (8 * blocks) == 0);
+}
+
 CudaGemmResources cuda_gemm_resources(const KernelConfig& config) {
   const auto& s = std::get<GemmSignature>(config.signature);
   const Algorithm& a = config.algorithm;

@@ -41,6 +41,10 @@ struct CudaGemmResources {
   int consumer_registers = 0;  ///< of a thread that multiplies
 };
 
+/// Whether the copy engine may store the shares that blocks finish of a transposed tile's rows: equal ones, whole
+/// eights, of as many rows as are turned together.
+[[nodiscard]] bool turned_shares_are_boxes(int rows, int cluster_k);
+
 /// The config must be a GEMM with a native NVIDIA pipeline and a tile and waves that are not zero.
 [[nodiscard]] CudaGemmResources cuda_gemm_resources(const KernelConfig& config);
 

@@ -141,10 +141,8 @@ bool accesses_are_carried(const Subject& s) {
   const auto& [a, b, d] = s.algorithm().vector;
   const int wide = 16 / element_bytes(s);
   const bool is_transposed = is_mixed(s) || s.algorithm().transpose_c;  // boxes have the rows that are turned together
-  // Blocks that finish equal shares of a transposed tile's rows, whole eights; none is refused elsewhere.
-  const int blocks = std::max<int>(s.algorithm().cluster_k, 1);
   const bool box = d * result_bytes(s) == 16 && (is_warp_specialized(s) || is_mixed(s)) &&
-                   (!is_transposed || (s.tile_m() >= 48 * blocks && (blocks == 1 || s.tile_m() % (8 * blocks) == 0)));
+                   (!is_transposed || turned_shares_are_boxes(s.tile_m(), s.algorithm().cluster_k));
   if (a != b || (d != 1 && d != 2 && !box)) return false;
   // Tensors that are read by elements have an address each, for which the sums of a transposed tile leave no registers.
   if (s.algorithm().transpose_c && d == 1 && std::ranges::any_of(s.signature().epilogue_ops, reads_tensor))

@@ -188,10 +188,11 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
   if (!(spec.join_bytes_per_second > 0)) return join.at("bytes_per_second").refuse("a number above 0");
   if (reader.has("cluster_join")) {
     const JsonReader cluster = reader.at("cluster_join");
-    TS_TRY(cluster.only({"us", "bytes_per_second", "sms"}));
+    TS_TRY(cluster.only({"us", "bytes_per_second", "pairs_ns", "sms"}));
     TS_TRY(figure(cluster.at("us"), spec.cluster_join_us));
     TS_ASSIGN(spec.cluster_join_bytes_per_second, cluster.at("bytes_per_second").number());
     if (!(spec.cluster_join_bytes_per_second > 0)) return cluster.at("bytes_per_second").refuse("a number above 0");
+    if (cluster.has("pairs_ns")) TS_TRY(figure(cluster.at("pairs_ns"), spec.cluster_pairs_ns));
     TS_ASSIGN(const auto shares, cluster.at("sms").elements());
     for (const JsonReader& share : shares) {
       TS_TRY(figure(share, spec.cluster_sms.emplace_back()));

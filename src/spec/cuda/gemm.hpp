@@ -73,6 +73,8 @@ struct CudaGemmSpec {
   /// The same where the blocks of a cluster exchange partials: barriers, and the bytes that a block receives at the
   /// rate at which SMs write to each other's shared memory.
   double cluster_join_us = 0, cluster_join_bytes_per_second = 0;
+  /// Nanoseconds that a row of a transposed tile's share takes which is stored by pairs, not as a box.
+  double cluster_pairs_ns = 0;
   /// The share of the chip's SMs that run clusters of two, three, ... blocks at a time: a cluster's SMs are neighbours,
   /// and what is left of a neighbourhood stays idle. Of sizes beyond the list, as for its last; empty: all SMs.
   std::vector<double> cluster_sms;

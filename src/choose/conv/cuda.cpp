@@ -61,8 +61,10 @@ double tiles_seconds(const CudaSpec& spec, const CudaGemmShape& shape, const Ker
 /// 75.0 and 76.3 us, H100 101.4 and 104.5.)
 void put_whole_pixels_first(const CudaSpec& spec, const GemmProblem& problem, std::vector<Candidate>& candidates) {
   const CudaGemmShape shape = cuda_gemm_shape(problem);
-  const auto whole = std::ranges::find_if(
-      candidates, [&](const Candidate& candidate) { return candidate.recipe.main().algorithm.tile[1] >= shape.n; });
+  const auto whole = std::ranges::find_if(candidates, [&](const Candidate& candidate) {
+    const KernelConfig& config = candidate.recipe.main();
+    return config.operation() == Operation::gemm && config.algorithm.tile[1] >= shape.n;
+  });
   if (whole != candidates.end() &&
       whole->predicted_seconds <= spec.conv.models.matrix.nearly * candidates.front().predicted_seconds)
     std::rotate(candidates.begin(), whole, whole + 1);
@@ -152,12 +154,10 @@ Result<Ranking> rank(const CudaSpec& spec, const ConvProblem& problem) {
     Result<Ranking> products = rank(spec, *gemm);
     if (products && !products->candidates.empty()) {
       const bool weight = problem.direction == ConvDirection::backward_weight;
-      if (weight)
-        predict_from_memory(spec, *gemm, products->candidates);
-      else
-        put_whole_pixels_first(spec, *gemm, products->candidates);
+      if (weight) predict_from_memory(spec, *gemm, products->candidates);
       candidates.insert(candidates.begin(), products->candidates.begin(), products->candidates.end());
-      if (weight) best_first(candidates);
+      best_first(candidates);
+      if (!weight) put_whole_pixels_first(spec, *gemm, candidates);
     }
   }
   if (candidates.empty()) return std::unexpected(why_no_conv(spec, problem));

@@ -222,7 +222,8 @@ CudaConvRuns cuda_grouped_work(const KernelConfig& config, const CudaSpec& spec,
   const double cached =
       w.steps() * static_cast<double>(w.stage_bytes) / (model.cached * spec.reference.bytes_per_second);
   w.seconds = std::max({compute, cached, spec.reference.memory_seconds(bytes_of(p))}) + spec.reference.launch_seconds();
-  if (weight) w.seconds += runs_join_seconds(spec, 0, w.blocks() * facts.part_bytes);
+  w.seconds += weight ? runs_join_seconds(spec, 0, w.blocks() * facts.part_bytes)
+                      : 1e-9 * model.data_run_cycles / model.clock_ghz;
   return w;
 }
 

@@ -80,7 +80,7 @@ double halo_seconds(const KernelConfig& config, const CudaGemmTile& row, const C
   // What takes longer hides the rest in part. 3x3 64-64 on 56x56 took 47.0 us (H200) and 56.7 (H100), with a stride of
   // 2 128-128 on 56x56 72.8 (H100), where products alone would take 34 and 48.
   return overlapped(rounds * item, spec.reference.memory_seconds(bytes_of(p)), model.overlap) + parts +
-         2 * spec.reference.launch_seconds();
+         1e-6 * model.join_us + 2 * spec.reference.launch_seconds();
 }
 
 }  // namespace

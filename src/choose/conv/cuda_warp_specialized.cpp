@@ -78,7 +78,10 @@ double step_us(const KernelConfig& config, const CudaGemmTile& row, const CudaSp
   const bool straddles = read_channels(p) * bits_of(p.data_type) % 256 != 0;
   const double straddle = p.direction == ConvDirection::forward ? rows.straddle_ns : rows.data_straddle_ns;
   const double ns = rows.ns + (straddles ? straddle : 0);
-  return std::max(row.step_us, 1e-3 * ns * (config.algorithm.tile[0] + config.algorithm.tile[1]));
+  std::int64_t filters = config.algorithm.tile[1];
+  // Those of backward data come in boxes of 64 channels of the result, by as many of what is read.
+  if (p.direction == ConvDirection::backward_data) filters = ceil_div(filters, std::int64_t{64}) * 64;
+  return std::max(row.step_us, 1e-3 * ns * static_cast<double>(config.algorithm.tile[0] + filters));
 }
 
 /// The same, or one of `splits` parts of it.

@@ -65,7 +65,8 @@ Status read_hopper(const JsonReader& reader, CudaConvModels& m) {
   TS_TRY(read_figures(reader.at("halo"), {{"overlap", &m.halo.overlap},
                                           {"three_stages", &m.halo.three_stages},
                                           {"two_stages", &m.halo.two_stages},
-                                          {"stride", &m.halo.stride}}));
+                                          {"stride", &m.halo.stride},
+                                          {"join_us", &m.halo.join_us}}));
   TS_TRY(read_figures(reader.at("weight"), {{"scattered", &m.weight.scattered},
                                             {"whole", &m.weight.whole},
                                             {"cut", &m.weight.cut},
@@ -87,7 +88,8 @@ Result<CudaConvModels> read_cuda_conv_models(const JsonReader& reader, bool hopp
                                             {"cached", &m.groups.cached},
                                             {"issued_of_warp", &m.groups.issued_of_warp},
                                             {"issued", &m.groups.issued},
-                                            {"step_instructions", &m.groups.step_instructions}}));
+                                            {"step_instructions", &m.groups.step_instructions},
+                                            {"data_run_cycles", &m.groups.data_run_cycles}}));
   TS_TRY(read_figures(reader.at("stem"), {{"clock_ghz", &m.stem.clock_ghz},
                                           {"products", &m.stem.products},
                                           {"unit_cycles", &m.stem.unit_cycles},

@@ -25,9 +25,10 @@ struct CudaConvDepthwiseModel {
   CudaConvIssueModel data, weight;
 };
 
-/// Small groups, without tensor maps. What a block waits for in a step counts as so many instructions of a warp.
+/// Small groups, without tensor maps. What a block waits for in a step counts as so many instructions of a warp;
+/// forward and backward data begin with filters.
 struct CudaConvGroupsModel {
-  double clock_ghz = 0, cached = 0, issued_of_warp = 0, issued = 0, step_instructions = 0;
+  double clock_ghz = 0, cached = 0, issued_of_warp = 0, issued = 0, step_instructions = 0, data_run_cycles = 0;
 };
 
 /// First layers. Multiply-adds that mma.sync does in a cycle; of an SM, cycles of a unit that is brought, and of a
@@ -67,9 +68,10 @@ struct CudaConvMapsModel {
   double pixel_cycles = 0, pixel_cycles_of_16 = 0, weight_pixel_cycles = 0, weight_pixel_cycles_of_16 = 0;
 };
 
-/// Backward weight by halo tiles: how much longer a step takes with three stages, with two, and with a stride.
+/// Backward weight by halo tiles: how much longer a step takes with three stages, with two, and with a stride; what the
+/// launch that adds parts takes beside its bytes.
 struct CudaConvHaloModel {
-  double overlap = 0, three_stages = 0, two_stages = 0, stride = 0;
+  double overlap = 0, three_stages = 0, two_stages = 0, stride = 0, join_us = 0;
 };
 
 /// Backward weight through im2col maps. With equal shares: how much longer a step takes whose tile has no whole number

@@ -162,6 +162,25 @@ TEST(CudaConvChoice, DepthwiseLayersGetDepthwiseKernels) {
         }
 }
 
+// Filters of one tap are products, of one channel each where groups have one: depthwise kernels go before those.
+TEST(CudaConvChoice, ProductsOfSingleChannelsDoNotGoFirst) {
+  for (const ConvDirection direction : {ConvDirection::forward, ConvDirection::backward_data}) {
+    const ConvProblem p{.direction = direction,
+                        .data_type = DataType::bf16,
+                        .type_out = DataType::bf16,
+                        .type_bias = DataType::bf16,
+                        .batch = 10,
+                        .groups = 352,
+                        .c = 1,
+                        .k = 1,
+                        .in_h = 11,
+                        .in_w = 11};
+    const auto ranking = rank(hopper(), p);
+    ASSERT_TRUE(ranking);
+    EXPECT_EQ(ranking->candidates.front().recipe.main().operation(), Operation::conv);
+  }
+}
+
 // Images that a thread can have whole go to such kernels, unless their border is not that of the filter.
 TEST(CudaConvChoice, ImagesOfFewPixelsAreWhole) {
   for (const ConvDirection direction : {ConvDirection::forward, ConvDirection::backward_data})

@@ -26,6 +26,7 @@ bool is_first_for(const CudaTile& row, const AttentionSignature& signature, cons
   return (!condition.data_types ||
           std::ranges::find(*condition.data_types, signature.data_type) != condition.data_types->end()) &&
          (!condition.masked || *condition.masked == (signature.mask != MaskKind::none)) &&
+         (!condition.uneven || *condition.uneven == shape.uneven) &&
          (!condition.dropout || *condition.dropout == signature.dropout) &&
          (!condition.bias || *condition.bias == signature.bias) &&
          (!condition.seqlen_k || condition.seqlen_k->holds(shape.seqlen_k));

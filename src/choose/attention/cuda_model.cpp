@@ -47,6 +47,12 @@ double cuda_row_blocks(const KernelConfig& config, const CudaAttentionShape& sha
 
 namespace {
 
+/// Whether tiles of different lengths are dealt to blocks before the kernel begins.
+bool deals_uneven_tiles(const KernelConfig& config, const CudaAttentionShape& shape) {
+  return config.algorithm.pipeline == Pipeline::warp_specialized && !config.algorithm.dynamic_scheduler &&
+         (shape.uneven || config.attention().mask != MaskKind::none);
+}
+
 /// predicted_seconds of a problem that appends nothing.
 double attending_seconds(const KernelConfig& config, const CudaTile& row, const CudaSpec& spec,
                          const CudaAttentionShape& shape) {
@@ -59,6 +65,7 @@ double attending_seconds(const KernelConfig& config, const CudaTile& row, const 
     if (const CudaAttentionTerms* fitted = spec.attention_model->coefficients(config.algorithm.pipeline)) {
       const CudaAttentionTerms terms = cuda_attention_terms(config, row, spec, shape);
       return (shape.narrow ? spec.attention_model->narrow_keys_times(std::max(s.head_dim_qk, s.head_dim_v)) : 1) *
+             (deals_uneven_tiles(config, shape) ? spec.attention_model->dealt_uneven_times : 1) *
              std::inner_product(terms.begin(), terms.end(), fitted->begin(), 0.0);
     }
   }

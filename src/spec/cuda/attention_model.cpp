@@ -20,7 +20,8 @@ double CudaAttentionModel::narrow_keys_times(int head_dim) const {
 }
 
 Result<CudaAttentionModel> read_cuda_attention_model(const JsonReader& reader) {
-  TS_TRY(reader.only({"command", "date", "data_types", "first_choice_share", "narrow_keys", "pipelines"}));
+  TS_TRY(reader.only(
+      {"command", "date", "data_types", "first_choice_share", "narrow_keys", "dealt_uneven_times", "pipelines"}));
   CudaAttentionModel model;
   TS_ASSIGN(model.command, reader.at("command").string());
   TS_ASSIGN(model.date, reader.at("date").string());
@@ -42,6 +43,10 @@ Result<CudaAttentionModel> read_cuda_attention_model(const JsonReader& reader) {
       if (!(times >= 1)) return item.at("times").refuse("1 or more times");
       model.narrow_keys.push_back({head_dim, times});
     }
+  }
+  if (reader.has("dealt_uneven_times")) {
+    TS_ASSIGN(model.dealt_uneven_times, reader.at("dealt_uneven_times").number());
+    if (!(model.dealt_uneven_times >= 1)) return reader.at("dealt_uneven_times").refuse("1 or more times");
   }
   TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
   for (const auto& [name, item] : pipelines) {

@@ -41,6 +41,9 @@ struct CudaAttentionModel {
   std::vector<DataType> data_types;     ///< that it was fitted for
   double first_choice_share = 1;        ///< the tile table's first choice counts as if it took this share of its time
   std::vector<NarrowKeys> narrow_keys;  ///< by rising head dims
+  /// How many times as long a persistent kernel takes whose tiles are dealt before it begins, where they are of
+  /// different lengths: behind a mask, in packed sequences, in pages.
+  double dealt_uneven_times = 1;
   std::vector<std::pair<Pipeline, CudaAttentionTerms>> pipelines;
 
   /// Null where the pipeline has none.

@@ -33,13 +33,16 @@ Result<double> positive(const JsonReader& reader) {
 }
 
 Result<CudaTileCondition> read_condition(const JsonReader& reader) {
-  TS_TRY(reader.only({"data_types", "masked", "dropout", "bias", "seqlen_k"}));
+  TS_TRY(reader.only({"data_types", "masked", "uneven", "dropout", "bias", "seqlen_k"}));
   CudaTileCondition condition;
   if (reader.has("data_types")) {
     TS_ASSIGN(condition.data_types, read_data_types(reader.at("data_types")));
   }
   if (reader.has("masked")) {
     TS_ASSIGN(condition.masked, reader.at("masked").boolean());
+  }
+  if (reader.has("uneven")) {
+    TS_ASSIGN(condition.uneven, reader.at("uneven").boolean());
   }
   if (reader.has("dropout")) {
     TS_ASSIGN(condition.dropout, reader.at("dropout").boolean());

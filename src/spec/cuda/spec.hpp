@@ -29,6 +29,7 @@ namespace tilesmith {
 struct CudaTileCondition {
   std::optional<std::vector<DataType>> data_types;
   std::optional<bool> masked;
+  std::optional<bool> uneven;  ///< packed sequences, or keys in pages
   std::optional<bool> dropout;
   std::optional<BiasKind> bias;
   std::optional<CudaRange> seqlen_k;

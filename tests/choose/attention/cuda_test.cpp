@@ -73,6 +73,16 @@ TEST(CudaAttentionRank, TheTileTableDecides) {
             "128x80_stages2_blocks1_pingpong_dynamic_latewait_latestore");
 }
 
+// Blocks that are dealt tiles of packed sequences before they begin wait for the one that has the longest: 1.37 times
+// as long as those that draw them (2 sequences of up to 528 queries, an H200).
+TEST(CudaAttentionRank, TilesOfDifferentLengthsAreDrawn) {
+  CudaAttentionShape shape = cube(528);
+  shape.ragged = shape.uneven = true;
+  AttentionSignature signature = with(256, 256, MaskKind::none);
+  signature.mode = SequenceMode::group;
+  EXPECT_NE(first_choice(signature, shape).find("_dynamic_"), std::string::npos);
+}
+
 TEST(CudaAttentionRank, Fp8HasTilesOfItsOwn) {
   AttentionSignature signature = with(128, 128, MaskKind::none);
   signature.data_type = DataType::fp8bf16;

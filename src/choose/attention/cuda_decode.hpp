@@ -21,7 +21,8 @@ struct CudaDecodeWork {
   bool joins_apart = false;     ///< partial results are joined by a launch of its own, not by the last to arrive
   std::int64_t join_warps = 1;  ///< of that launch: those that share the pieces of a row out
   std::int64_t join_units = 1;  ///< of it: 128 columns of a row each, that a warp takes at once
-  /// Blocks of a cluster that join an item's pieces through shared memory, one a block, without a list; 0: none do.
+  /// Pieces of every item, one a block, that the blocks of clusters join through shared memory, without a list; 0: none
+  /// do.
   std::int64_t cluster = 0;
   std::int64_t blocks = 0;  ///< of threads
   /// Of tensors: so many key heads, of all sequences, are not cut, and the others into `pieces`: they fill what whole

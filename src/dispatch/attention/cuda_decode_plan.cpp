@@ -30,22 +30,29 @@ Status check_sizes(const AttentionProblem& p, const CudaDecodeWork& work) {
   return limit("batch", p.batch, kCudaGridLimit);
 }
 
-/// The form of the launch, and whether its blocks come in clusters: where the device holds all of these at a time.
-void prepare_launch(const CudaAttentionResources& facts, const CudaSpec& spec, CudaDecodeWork& work, CudaSteps& steps) {
+/// Clusters of two, whose counters an item has.
+constexpr unsigned kPair = 2;
+
+/// The form of the launch, and whether its blocks come in clusters: of all of an item's pieces or, of latent rows, of
+/// two, where the device holds all of them at a time.
+void prepare_launch(const CudaAttentionResources& facts, const CudaSpec& spec, const KernelConfig& config,
+                    CudaDecodeWork& work, CudaSteps& steps) {
   CudaLaunch& launch = steps.launch();
   launch.block = {static_cast<unsigned>(facts.threads), 1, 1};
   launch.dynamic_shared_bytes = static_cast<unsigned>(facts.shared_bytes);
   launch.overlaps_previous = spec.major >= 9;
   launch.grid = {static_cast<unsigned>(work.blocks), 1, 1};
   if (work.cluster > 1) {
-    CudaLaunch in_clusters = launch;
-    in_clusters.cluster = {static_cast<unsigned>(work.cluster), 1, 1};
     const CudaCurrent current(steps.context());
-    const Result<int> held = current.status() ? active_clusters(steps.kernel(), in_clusters) : 0;
-    if (held && *held >= work.items)
-      launch = in_clusters;
-    else
-      work.cluster = 0;
+    for (const unsigned blocks : {static_cast<unsigned>(work.cluster), kPair}) {
+      const bool can = blocks == work.cluster || config.algorithm.pipeline == Pipeline::decode_wgmma;
+      if (launch.cluster != CudaExtent{} || work.cluster % blocks != 0 || !can) continue;
+      CudaLaunch in_clusters = launch;
+      in_clusters.cluster = {blocks, 1, 1};
+      const Result<int> held = current.status() ? active_clusters(steps.kernel(), in_clusters) : 0;
+      if (held && *held >= work.blocks / blocks) launch = in_clusters;
+    }
+    if (launch.cluster == CudaExtent{}) work.cluster = 0;
   }
   work.joins_apart &= work.cluster == 0;
 }
@@ -58,11 +65,11 @@ Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProbl
   CudaDecodeWork work = cuda_decode_work(config, spec, cuda_attention_shape(p));
   TS_TRY(check_sizes(p, work));
   const CudaAttentionResources facts = cuda_attention_resources(config);
-  prepare_launch(facts, spec, work, steps);
+  prepare_launch(facts, spec, config, work, steps);
   CudaSplitMemory::Size size;
   const std::int64_t part_rows = std::min<std::int64_t>(facts.tile_rows, p.seqlen_q * (p.heads_q / p.heads_kv));
   if (work.queued) size.counters = 1;
-  if (work.pieces > 1 && work.cluster == 0) {
+  if (work.pieces > 1 && static_cast<std::int64_t>(steps.launch().cluster.x) < work.pieces) {
     const std::int64_t row_floats = p.head_dim_v + TS_DECODE_STATE_FLOATS;
     const std::int64_t groups = ts_decode_groups(work.pieces, static_cast<int>(p.head_dim_v));
     // Behind the partials stand the items' numbers of pieces.

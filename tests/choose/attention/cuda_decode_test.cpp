@@ -291,6 +291,9 @@ TEST(CudaDecode, LatentRowsAreJoinedByClustersWhereEachBlockHasOnePiece) {
   const AttentionProblem p = latent_problem(16, 128, 4096);
   EXPECT_EQ(cluster(p), 4);
   EXPECT_EQ(cluster(latent_problem(64, 16, 1024)), 2);
+  EXPECT_EQ(cluster(latent_problem(16, 100, 2000)), 4);
+  EXPECT_EQ(cluster(latent_problem(11, 100, 3000)), 6);
+  EXPECT_EQ(cluster(latent_problem(8, 100, 4000)), 8);
   EXPECT_EQ(cluster(latent_problem(128, 16, 1024)), 1);
   EXPECT_EQ(cluster(latent_problem(128, 128, 4096)), 0) << "a queue";
   EXPECT_EQ(cluster(latent_problem(1, 16, 8192)), 0) << "many pieces";

@@ -170,19 +170,29 @@ TEST_F(CudaDecodeTest, ClustersGiveTheSameBits) {
   }
 }
 
+// Items of eight pieces from a list; and of four, six and eight, that pairs of blocks join by the first kernel where
+// the device does not hold all clusters of so many.
 TEST_F(CudaDecodeTest, RepeatsOfLatentRowsGiveTheSameBits) {
-  AttentionProblem problem = decode_problem();
-  problem.heads_q = 100, problem.heads_kv = 1, problem.seqlen_k = 700, problem.head_dim_qk = 576;
-  problem.head_dim_v = 512, problem.latent = true, problem.page_size = 16;
-  testing::RandomCall call(problem, 9, 8);
-  for (const KernelConfig& config : kernels(problem)) {
-    const auto made = plan(problem, config);
-    ASSERT_TRUE(call.run(*made));
-    const std::vector<float> first = call.output();
-    EXPECT_EQ(call.judge(), "") << native_name(config);
-    for (int repeat = 0; repeat < 50; ++repeat) {
+  struct Case {
+    std::int64_t batch, queries, keys, splits;
+  };
+  for (const Case& c : {Case{3, 2, 700, 8}, {16, 1, 2000, 0}, {11, 1, 3000, 0}, {8, 1, 4000, 0}}) {
+    AttentionProblem problem = decode_problem();
+    problem.batch = c.batch, problem.seqlen_q = c.queries, problem.seqlen_k = c.keys, problem.splits = c.splits;
+    problem.heads_q = 100, problem.heads_kv = 1, problem.head_dim_qk = 576;
+    problem.head_dim_v = 512, problem.latent = true, problem.page_size = 16;
+    testing::RandomCall call(problem, 9, 8);
+    std::vector<KernelConfig> tried = kernels(problem);
+    if (c.splits == 0) tried.resize(1);
+    for (const KernelConfig& config : tried) {
+      const auto made = plan(problem, config);
       ASSERT_TRUE(call.run(*made));
-      ASSERT_EQ(call.output(), first) << native_name(config) << ", repeat " << repeat;
+      const std::vector<float> first = call.output();
+      EXPECT_EQ(call.judge(), "") << native_name(config) << ", batch " << c.batch;
+      for (int repeat = 0; repeat < 50; ++repeat) {
+        ASSERT_TRUE(call.run(*made));
+        ASSERT_EQ(call.output(), first) << native_name(config) << ", batch " << c.batch << ", repeat " << repeat;
+      }
     }
   }
 }

@@ -79,7 +79,8 @@ struct TsCudaDecodeArgs : TsCudaAttentionArgs {
   int join_warps;          // of a launch that joins: those that share a row's parts out
   int join_units;          // of it: those of a row that a warp takes at once, of one of four; with one warp alone
   int cluster;             // every item has so many pieces, which the blocks of a cluster join through shared memory: of a
-                           // list by decode_wgmma of latent rows, and by mma.sync tiles of 16 rows but in group mode; 0: none
+                           // list by decode_wgmma of latent rows, whose clusters may be pairs (hopper/cluster_join.cuh), and
+                           // by mma.sync tiles of 16 rows but in group mode; 0: none
   int* piece_counts;       // of each item of a list, for a launch that joins
   TsCudaNewKeys append;    // of pages and keys of the queries' type alone
 };

@@ -224,7 +224,8 @@ struct Consumer : PieceWork<Consumer, Consumers> {
   TS_DEVICE void finish(int item_number) const {
     State states[2];
     join_sums(states);
-    if (kClusters && args.cluster > 1) return join_in_cluster(*this, o, states, row(0), first_column() * kColumn);
+    if (kClusters && args.cluster > 1)
+      return ClusterJoin(*this, item_number).run(o, states, row(0), first_column() * kColumn);
     finish_rows(*this, item_number, o, states, row(0), first_column() * kColumn);
   }
 };

@@ -97,6 +97,7 @@ enum class Pipeline : std::uint8_t {
   grouped,  ///< NVIDIA, convolution: groups of 4, 8 or 16 channels on tensor cores
   halo,     ///< NVIDIA Hopper, convolution: pixels come to shared memory once for all taps
   stem,     ///< NVIDIA, convolution: images of 1 to 4 channels on tensor cores
+  direct,   ///< NVIDIA, convolution: few channels, each pixel of a box of results brought once for all taps
 };
 template <>
 struct EnumTable<Pipeline> {
@@ -141,7 +142,8 @@ struct EnumTable<Pipeline> {
                                                        {Pipeline::depthwise, "depthwise"},
                                                        {Pipeline::grouped, "grouped"},
                                                        {Pipeline::halo, "halo"},
-                                                       {Pipeline::stem, "stem"}});
+                                                       {Pipeline::stem, "stem"},
+                                                       {Pipeline::direct, "direct"}});
 };
 
 /// Whether the pipeline cuts the keys of a sequence into pieces.

@@ -69,6 +69,12 @@ RandomCall<Conv> random_wide_conv(std::uint64_t seed) {
     return call;
   }
   const auto channels = [&](float draw) { return 8 + 8 * static_cast<std::int64_t>(draw * 24); };
+  if (seed % 8 == 1) {  // boxes of few channels
+    p.c = 4 + 4 * static_cast<std::int64_t>(draws[0] * 16);
+    p.k = 4 + 4 * static_cast<std::int64_t>(draws[1] * 20);
+    call.numbers.layout = ConvLayout::channels_last;
+    if (p.data_type == DataType::fp32) p.data_type = p.type_out = DataType::bf16;
+  }
   if (seed % 2 == 0) {
     p.c = channels(draws[0]);
     p.k = channels(draws[1]);
@@ -294,6 +300,11 @@ TEST_F(CudaConvTest, OnlyResultsWithATapSeeAPixel) {
       p.stride_w = stride;
       p.dilation_w = 1;
       expect_alike(p);
+      for (const std::int64_t channels : {8, 12}) {  // an odd number of taps has a half product over; so have channels
+        ConvProblem few = p;
+        few.c = channels;
+        expect_alike(few);
+      }
       if (stride > 2) continue;  // one pipeline alone
       p.groups = 40;
       p.c = p.k = 1;

@@ -22,6 +22,16 @@ struct TsCudaConvOperand {
   float value, limit; /* what add multiplies its tensor by; the ends of clamp */
 };
 
+/* Of templates that take boxes of results (conv/direct). By coordinate: results of a box, the most taps of a phase, the
+ * pixels that these meet, pixels from a result to the next, and from a tap to the next. Work is numbered by phase, group,
+ * columns of the result's channels, image, and box by coordinate: how many there are of each, and how far on a block's
+ * next one is, digit by digit. */
+enum { TS_CONV_BOX_DIGITS = 7 };
+struct TsCudaConvBoxes {
+  int results[3], taps[3], pixels[3], apart[3], hop[3];
+  int size[TS_CONV_BOX_DIGITS], step[TS_CONV_BOX_DIGITS];
+};
+
 /* Passed by value as a __grid_constant__ parameter. */
 struct TsCudaConvArgs : TsConvCall {
   TsCudaConvOperand epilogue[TS_GEMM_EPILOGUE_MAX];
@@ -41,4 +51,5 @@ struct TsCudaConvArgs : TsConvCall {
   int lanes, phases[3], tiles[3], depth_steps, stage_bytes;
   /* Backward weight that is cut into runs, whose call is two launches: 0: runs leave partials; 1: these are added up. */
   int join;
+  TsCudaConvBoxes boxes;
 };

@@ -120,6 +120,8 @@ const CudaConvChoosing* cuda_conv_choosing(Pipeline pipeline) {
       return &cuda_conv_choosing_halo();
     case Pipeline::stem:
       return &cuda_conv_choosing_stem();
+    case Pipeline::direct:
+      return &cuda_conv_choosing_direct();
     default:
       return nullptr;
   }

@@ -1,6 +1,7 @@
 #include "choose/conv/cuda_launch.hpp"
 
 #include "choose/conv/cuda_depthwise_work.hpp"
+#include "choose/conv/cuda_direct_work.hpp"
 #include "choose/conv/cuda_runs.hpp"
 #include "choose/conv/cuda_work.hpp"
 
@@ -121,6 +122,14 @@ CudaConvLaunch cuda_conv_launch(const KernelConfig& config, const CudaSpec& spec
       // Backward weight: of y's channels.
       return runs_launch(config, cuda_stem_work(config, spec, problem),
                          config.algorithm.split_k ? cuda_stem_tile(config.algorithm).filters / 2 : 1);
+    case Pipeline::direct: {
+      const CudaDirectWork work = cuda_direct_work(config, spec, problem);
+      return {.blocks = work.blocks,
+              .threads = cuda_conv_resources(config).threads,
+              .shared_bytes = work.shared_bytes,
+              .stage_bytes = work.stage_bytes,
+              .boxes = work.boxes};
+    }
     default:
       return gather_launch(config, spec, problem);
   }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 
+#include "kernels/cuda/conv/abi.h"
 #include "spec/cuda/spec.hpp"
 #include "tilesmith/conv.hpp"
 #include "vocabulary/config.hpp"
@@ -34,6 +35,7 @@ struct CudaConvLaunch {
   std::int64_t stage_bytes = 0;
   bool joins = false;  ///< a second launch adds up what the runs left
   CudaConvMappedTile mapped{};
+  TsCudaConvBoxes boxes{};
 };
 
 /// For a problem that the kernel suits.

@@ -30,5 +30,6 @@ struct CudaConvChoosing {
 [[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_grouped();
 [[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_halo();
 [[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_stem();
+[[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_direct();
 
 }  // namespace tilesmith

@@ -36,14 +36,6 @@ double cut_cost(std::int64_t channels, int of_tile, const CudaSpec& spec) {
   return 1 + spec.conv.rows.cut * static_cast<double>(all - channels) / static_cast<double>(all);
 }
 
-/// Of the image that is read, and of the result's pixels; in backward weight of x and of y.
-std::int64_t read_channels(const ConvProblem& p) {
-  return p.direction == ConvDirection::backward_data ? p.k : p.c;
-}
-std::int64_t written_channels(const ConvProblem& p) {
-  return p.direction == ConvDirection::backward_data ? p.c : p.k;
-}
-
 /// Elements of the result that are written together.
 std::int64_t widest_store(const ConvProblem& p) {
   const std::int64_t wide = 128 / bits_of(p.type_out), written = written_channels(p);

@@ -14,6 +14,13 @@ constexpr std::int64_t kFewestSteps = 8;  // of a part of the sum: below, leavin
 
 }  // namespace
 
+std::int64_t read_channels(const ConvProblem& p) {
+  return p.direction == ConvDirection::backward_data ? p.k : p.c;
+}
+std::int64_t written_channels(const ConvProblem& p) {
+  return p.direction == ConvDirection::backward_data ? p.c : p.k;
+}
+
 CudaConvShape cuda_conv_shape(const ConvProblem& p) {
   CudaConvShape shape{.groups = p.groups};
   const std::int64_t taps = taps_of(p);
@@ -67,7 +74,7 @@ CudaConvAccess cuda_conv_access(const ConvProblem& p) {
   if (p.unaligned) return {};
   const std::int64_t wide = 128 / bits_of(p.data_type);
   const bool forward = p.direction == ConvDirection::forward;
-  const std::int64_t written = forward ? p.k : p.c;
+  const std::int64_t written = forward ? p.k : p.c;  // backward weight: w's, along its taps
   return {.aligned = p.c % wide == 0 && (forward || p.k % wide == 0), .pairs = written % 2 == 0};
 }
 

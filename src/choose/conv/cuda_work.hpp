@@ -10,6 +10,10 @@
 
 namespace tilesmith {
 
+/// Channels of a group: of the image that is read, and of the result's pixels; in backward weight of x and of y.
+[[nodiscard]] std::int64_t read_channels(const ConvProblem& problem);
+[[nodiscard]] std::int64_t written_channels(const ConvProblem& problem);
+
 /// One product for each group, and in backward data for each phase (kernels/cuda/conv/phases.cuh); of these the
 /// largest.
 struct CudaConvShape {

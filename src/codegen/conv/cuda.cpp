@@ -151,6 +151,21 @@ Result<std::string_view> add_stem(ConstantsTable& table, const KernelConfig& con
   return weight ? "cuda/conv/stem/weight.cuh" : "cuda/conv/stem/forward.cuh";
 }
 
+/// The same of boxes of few channels.
+Result<std::string_view> add_direct(ConstantsTable& table, const KernelConfig& config) {
+  const Algorithm& a = config.algorithm;
+  const CudaConvResources facts = cuda_conv_resources(config);
+  TS_TRY(add_of_gemm(table, std::get<ConvSignature>(config.signature)));
+  table.add("kTileM", a.tile[0]);
+  table.add("kTileN", a.tile[1]);
+  table.add("kWarps", a.wave[0]);
+  table.add("kStages", a.stages);
+  table.add("kRead", a.vector[0]);
+  table.add("kPairs", facts.pairs);
+  table.add("kBlocksPerSm", facts.blocks_per_sm);
+  return "cuda/conv/direct/data.cuh";
+}
+
 /// The same of halo tiles.
 Result<std::string_view> add_halo(ConstantsTable& table, const KernelConfig& config) {
   const CudaHaloTile tile = cuda_halo_tile(config.algorithm);
@@ -204,6 +219,8 @@ Result<std::string_view> add_conv_constants(ConstantsTable& table, const KernelC
       return add_halo(table, config);
     case Pipeline::stem:
       return add_stem(table, config);
+    case Pipeline::direct:
+      return add_direct(table, config);
     default:
       return add_gather(table, config);
   }

@@ -120,6 +120,7 @@ Status CudaConvPlan::run(const ConvArguments& a, const RunOptions& options) cons
     std::ranges::copy(figures_.phases, arguments.phases);
     std::ranges::copy(figures_.tiles, arguments.tiles);
     arguments.stage_bytes = static_cast<int>(figures_.stage_bytes);
+    arguments.boxes = figures_.boxes;
     if (split_memory_ != nullptr) {
       TS_ASSIGN(const CudaSplitMemory::Place place, split_memory_->place_for(options, split_size_));
       arguments.counters = place.counters;

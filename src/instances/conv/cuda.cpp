@@ -107,6 +107,8 @@ const CudaConvPipeline* cuda_conv_pipeline(Pipeline pipeline) {
       return &cuda_conv_halo();
     case Pipeline::stem:
       return &cuda_conv_stem();
+    case Pipeline::direct:
+      return &cuda_conv_direct();
     default:
       return nullptr;
   }

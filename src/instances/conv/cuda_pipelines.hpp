@@ -27,5 +27,6 @@ struct CudaConvPipeline {
 [[nodiscard]] const CudaConvPipeline& cuda_conv_grouped();
 [[nodiscard]] const CudaConvPipeline& cuda_conv_halo();
 [[nodiscard]] const CudaConvPipeline& cuda_conv_stem();
+[[nodiscard]] const CudaConvPipeline& cuda_conv_direct();
 
 }  // namespace tilesmith

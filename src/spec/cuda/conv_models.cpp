@@ -79,8 +79,8 @@ Status read_hopper(const JsonReader& reader, CudaConvModels& m) {
 }  // namespace
 
 Result<CudaConvModels> read_cuda_conv_models(const JsonReader& reader, bool hopper) {
-  TS_TRY(reader.only({"gather", "depthwise", "groups", "stem", "matrix", "strips", "bands", "whole", "maps", "halo",
-                      "weight", "clusters"}));
+  TS_TRY(reader.only({"gather", "depthwise", "groups", "stem", "direct", "matrix", "strips", "bands", "whole", "maps",
+                      "halo", "weight", "clusters"}));
   CudaConvModels m;
   TS_TRY(read_figures(reader.at("gather"), {{"elements", &m.gather.elements}, {"halves", &m.gather.halves}}));
   TS_TRY(read(reader.at("depthwise"), m.depthwise));
@@ -95,6 +95,13 @@ Result<CudaConvModels> read_cuda_conv_models(const JsonReader& reader, bool hopp
                                           {"unit_cycles", &m.stem.unit_cycles},
                                           {"step_cycles", &m.stem.step_cycles},
                                           {"warps", &m.stem.warps}}));
+  TS_TRY(read_figures(reader.at("direct"), {{"clock_ghz", &m.direct.clock_ghz},
+                                            {"load_cycles", &m.direct.load_cycles},
+                                            {"copy_cycles", &m.direct.copy_cycles},
+                                            {"result_cycles", &m.direct.result_cycles},
+                                            {"box_cycles", &m.direct.box_cycles},
+                                            {"filter_cycles", &m.direct.filter_cycles},
+                                            {"begin_us", &m.direct.begin_us}}));
   TS_TRY(read_figures(reader.at("matrix"), {{"nearly", &m.matrix.nearly},
                                             {"split", &m.matrix.split},
                                             {"crowd", &m.matrix.crowd},

@@ -37,6 +37,13 @@ struct CudaConvStemModel {
   double clock_ghz = 0, products = 0, unit_cycles = 0, step_cycles = 0, warps = 0;
 };
 
+/// Few channels by boxes: what an SM takes for a load of four matrices of operands and what it is multiplied with, for
+/// 16 bytes of a pixel, a result, each warp of a box, and 16 bytes of filters; and what a launch takes beside.
+struct CudaConvDirectModel {
+  double clock_ghz = 0, load_cycles = 0, copy_cycles = 0, result_cycles = 0, box_cycles = 0, filter_cycles = 0;
+  double begin_us = 0;
+};
+
 /// Depthwise by strips. Instructions of a load, and of one whose strips meet the same banks.
 struct CudaConvStripsModel {
   double clock_ghz = 0, overlap = 0, issued = 0, load = 0, conflicting_load = 0, step_cycles = 0, run_cycles = 0;
@@ -98,6 +105,7 @@ struct CudaConvModels {
   CudaConvDepthwiseModel depthwise;
   CudaConvGroupsModel groups;
   CudaConvStemModel stem;
+  CudaConvDirectModel direct;
   CudaConvMatrixModel matrix;
   // Of kernels for Hopper.
   CudaConvStripsModel strips;

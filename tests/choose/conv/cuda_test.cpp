@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/json.hpp"
+#include "choose/conv/cuda_launch.hpp"
 #include "choose/conv/cuda_window.hpp"
 #include "instances/conv/cuda_resources.hpp"
 #include "spec/spec_files.hpp"
@@ -588,6 +589,88 @@ TEST(CudaConvChoice, EveryFigureOfTheModelsCounts) {
     }
     EXPECT_TRUE(counts) << figure;
   }
+}
+
+// Few channels in one to three dimensions: pixels come to shared memory once for all taps. Twelve channels are read
+// eight bytes at a time; an odd number goes to the general template.
+TEST(CudaConvChoice, FewChannelsGetDirectKernels) {
+  for (const ConvDirection direction : {ConvDirection::forward, ConvDirection::backward_data})
+    for (const std::int64_t channels : {12, 13, 16}) {
+      const ConvProblem p{.direction = direction,
+                          .data_type = DataType::bf16,
+                          .type_out = DataType::bf16,
+                          .type_bias = DataType::bf16,
+                          .batch = 16,
+                          .c = channels,
+                          .k = 48,
+                          .in_w = 2575,
+                          .filter_w = 5,
+                          .pad_w = 2,
+                          .pad_high_w = 2};
+      const auto ranking = rank(hopper(), p);
+      ASSERT_TRUE(ranking);
+      const Algorithm& first = ranking->candidates.front().recipe.main().algorithm;
+      EXPECT_EQ(first.pipeline == Pipeline::direct, channels != 13) << name_of(direction) << " " << channels;
+      EXPECT_EQ(first.vector[0], channels == 12 ? 4 : channels == 16 ? 8 : first.vector[0]);
+    }
+}
+
+// Of one tap too, where GEMM's kernels would read elements.
+TEST(CudaConvChoice, PointwiseLayersOfTwelveChannelsGetDirectKernels) {
+  const ConvProblem p{.data_type = DataType::bf16,
+                      .type_out = DataType::bf16,
+                      .type_bias = DataType::bf16,
+                      .batch = 4,
+                      .c = 12,
+                      .k = 32,
+                      .in_w = 8941};
+  const auto ranking = rank(hopper(), p);
+  ASSERT_TRUE(ranking);
+  EXPECT_EQ(ranking->candidates.front().recipe.main().algorithm.pipeline, Pipeline::direct);
+}
+
+// Boxes cover the largest phase, and what a launch asks for fits the kernel.
+TEST(CudaConvChoice, DirectBoxesCoverResults) {
+  for (const ConvDirection direction : {ConvDirection::forward, ConvDirection::backward_data})
+    for (const std::int64_t stride : {1, 2, 3}) {
+      const ConvProblem p{.direction = direction,
+                          .data_type = DataType::bf16,
+                          .type_out = DataType::bf16,
+                          .type_bias = DataType::bf16,
+                          .batch = 2,
+                          .groups = 3,
+                          .c = 16,
+                          .k = 24,
+                          .in_d = 7,
+                          .in_h = 19,
+                          .in_w = 40,
+                          .filter_d = 3,
+                          .filter_h = 3,
+                          .filter_w = 3,
+                          .stride_d = stride,
+                          .stride_h = stride,
+                          .stride_w = stride,
+                          .dilation_w = 2};
+      const auto ranking = rank(hopper(), p);
+      ASSERT_TRUE(ranking);
+      std::size_t found = 0;
+      for (const Candidate& candidate : ranking->candidates) {
+        const KernelConfig& config = candidate.recipe.main();
+        if (config.algorithm.pipeline != Pipeline::direct) continue;
+        ++found;
+        const CudaConvLaunch launch = cuda_conv_launch(config, hopper(), p);
+        std::int64_t results = 1;
+        for (std::size_t d = 0; d < 3; ++d) {
+          const std::int64_t all = direction == ConvDirection::forward ? p.out()[d] : (p.in()[d] + stride - 1) / stride;
+          EXPECT_GE(launch.boxes.results[d] * launch.boxes.size[4 + d], all);
+          results *= launch.boxes.results[d];
+        }
+        EXPECT_LE(results, config.algorithm.tile[0]);
+        EXPECT_LE(launch.shared_bytes, cuda_conv_resources(config).shared_bytes);
+        EXPECT_GE(launch.blocks, 1);
+      }
+      EXPECT_GT(found, 0u);
+    }
 }
 
 }  // namespace

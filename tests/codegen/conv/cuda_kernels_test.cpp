@@ -39,6 +39,8 @@ Source checked_source(const KernelConfig& config, const CudaSpec& spec) {
   };
   if (is_banded(config.algorithm) || is_mapped(config.algorithm))
     hold("ts::conv::kSharedBytes", "ts::conv");
+  else if (pipeline == Pipeline::direct)
+    source.text += fmt::format("static_assert(ts::conv::kThreads == {});\n", facts.threads);
   else if (pipeline != Pipeline::depthwise && !in_runs)
     hold(shared, own);
   return source;

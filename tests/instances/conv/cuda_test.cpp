@@ -260,7 +260,16 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("fields_belong_to_pipeline", stem, [](S&, A& a) { a.stages = 3; });
   expect("fields_belong_to_pipeline", stem_weight, [](S&, A& a) { a.vector[0] = 4; });
   expect("registers_hold_sums", stem, [](S&, A& a) { a.block_per_cu = 8; });
-  for (const KernelConfig& config : {gather, window, depthwise, grouped, halo, halo_data, stem})
+  const KernelConfig direct = listed_conv(Pipeline::direct);
+  expect("pixels_are_of_16_bits", direct, [](S& s, A&) { s.spatial_dims = 2; });
+  expect("pixels_are_of_16_bits", direct, [](S& s, A&) { s.direction = ConvDirection::backward_weight; });
+  expect("warps_have_sixteens_of_results", direct, [](S&, A& a) { a.tile[0] = 72; });
+  expect("warps_have_sixteens_of_results", direct, [](S&, A& a) { a.tile[1] = 48; });
+  expect("fields_belong_to_pipeline", direct, [](S&, A& a) { a.stages = 5; });
+  expect("fields_belong_to_pipeline", direct, [](S&, A& a) { a.vector[0] = a.vector[1] = 2; });
+  expect("epilogues_read_vectors", direct, [](S& s, A&) { s.epilogue_ops = {EpilogueOp::add}; });
+  expect("registers_hold_sums", direct, [](S&, A& a) { a.block_per_cu = 8; });
+  for (const KernelConfig& config : {gather, window, depthwise, grouped, halo, halo_data, stem, direct})
     for (const RuleVerdict& verdict : cuda_conv_verdicts({config, conv_arch("sm_90a")}))
       EXPECT_TRUE(seen.contains(std::string(verdict.rule))) << verdict.rule;
   EXPECT_EQ(refusing(window, "sm_80"), "chip_offers_pipeline") << "wgmma is Hopper's";

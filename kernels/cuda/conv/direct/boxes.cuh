@@ -1,0 +1,72 @@
+// Boxes of neighbouring results, the box of pixels that the taps of one meet, and the order in which blocks take them.
+// The caller works out their sizes (TsCudaConvBoxes): divisions at the start of a block took longer than its products.
+#pragma once
+
+#include "../phases.cuh"
+
+namespace ts::conv {
+
+struct Boxes {
+  const TsCudaConvBoxes& sizes;
+
+  TS_DEVICE int all_pixels() const { return sizes.pixels[0] * sizes.pixels[1] * sizes.pixels[2]; }
+  TS_DEVICE int all_taps() const { return sizes.taps[0] * sizes.taps[1] * sizes.taps[2]; }
+
+  // The pixel of the image that is read at which the box of a phase begins, for results from `at` on.
+  TS_DEVICE int first_pixel(const TsCudaConvArgs& args, const Phase& p, int d, int at) const {
+    return cfg::kDirection == TS_CONV_BACKWARD_DATA ? at + p.from[d] - (p.taps[d] - 1) * sizes.hop[d]
+                                                    : at * sizes.apart[d] - static_cast<int>(args.pad[d]);
+  }
+  // The number of a box's pixel that tap `tap` meets from the box's first result.
+  TS_DEVICE int pixel_of_tap(const Phase& p, const int (&tap)[3]) const {
+    int number = 0;
+#pragma unroll
+    for (int d = 0; d < 3; ++d)
+      number = number * sizes.pixels[d] +
+               (cfg::kDirection == TS_CONV_BACKWARD_DATA ? p.taps[d] - 1 - tap[d] : tap[d]) * sizes.hop[d];
+    return number;
+  }
+};
+
+// A block's work, digit by digit, the last of which changes fastest: phase, group, columns of the result's channels,
+// image, and the box by coordinate.
+struct Item {
+  int digit[TS_CONV_BOX_DIGITS];
+
+  static TS_DEVICE Item at(const TsCudaConvBoxes& sizes, u32 number) {
+    Item it;
+#pragma unroll
+    for (int i = TS_CONV_BOX_DIGITS - 1; i > 0; --i) {
+      const u32 higher = number / static_cast<u32>(sizes.size[i]);
+      it.digit[i] = static_cast<int>(number - higher * static_cast<u32>(sizes.size[i]));
+      number = higher;
+    }
+    it.digit[0] = static_cast<int>(number);
+    return it;
+  }
+  // The block's next one.
+  TS_DEVICE Item next(const TsCudaConvBoxes& sizes) const {
+    Item it;
+    int carry = 0;
+#pragma unroll
+    for (int i = TS_CONV_BOX_DIGITS - 1; i > 0; --i) {
+      it.digit[i] = digit[i] + sizes.step[i] + carry;
+      carry = it.digit[i] >= sizes.size[i];
+      if (carry) it.digit[i] -= sizes.size[i];
+    }
+    it.digit[0] = digit[0] + sizes.step[0] + carry;
+    return it;
+  }
+  TS_DEVICE bool is_there(const TsCudaConvBoxes& sizes) const { return digit[0] < sizes.size[0]; }
+
+  TS_DEVICE int phase() const { return digit[0]; }
+  TS_DEVICE int group() const { return digit[1]; }
+  TS_DEVICE int column() const { return digit[2] * cfg::kTileN; }
+  TS_DEVICE int image() const { return digit[3]; }
+  TS_DEVICE int box(int d) const { return digit[4 + d]; }
+  TS_DEVICE bool shares_filters(const Item& other) const {
+    return digit[0] == other.digit[0] && digit[1] == other.digit[1] && digit[2] == other.digit[2];
+  }
+};
+
+}  // namespace ts::conv

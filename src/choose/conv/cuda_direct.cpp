@@ -1,0 +1,57 @@
+// Kernels for few channels, forward and backward data.
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "choose/conv/cuda_direct_work.hpp"
+#include "choose/conv/cuda_pipelines.hpp"
+#include "choose/conv/cuda_work.hpp"
+#include "instances/conv/cuda_resources.hpp"
+#include "problem/conv/problem.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr std::int64_t kMostChannelsOfDirect = 128;
+
+/// The widest copies that channels permit; 0 where they are no whole 8 bytes.
+int read_together(const ConvProblem& p) {
+  if (p.unaligned) return 0;
+  const std::int64_t common = p.direction == ConvDirection::backward_data ? std::gcd(p.c, p.k) : p.c;
+  return common % 8 == 0 ? 8 : common % 4 == 0 ? 4 : 0;
+}
+
+std::optional<std::string> direct_unsuited(const KernelConfig& config, const ConvProblem& p) {
+  if (read_together(p) < config.algorithm.vector[0] || read_channels(p) > kMostChannelsOfDirect)
+    return fmt::format("reads {} elements of at most {} channels; c {}, k {}, unaligned {}", config.algorithm.vector[0],
+                       kMostChannelsOfDirect, p.c, p.k, p.unaligned);
+  const CudaConvResources facts = cuda_conv_resources(config);
+  if (facts.pairs && !cuda_conv_access(p).pairs) return fmt::format("writes pairs; {} channels", written_channels(p));
+  if (p.batch == 0) return "no images";
+  if (const std::int64_t bytes = cuda_direct_least_bytes(config.algorithm, p); bytes > facts.shared_bytes)
+    return fmt::format("filters of {} taps and {} channels, and the pixels of a result, take {} bytes of shared memory",
+                       taps_of(p), read_channels(p), bytes);
+  return {};
+}
+
+/// A problem's kernels have the widest accesses, and no more columns than its channels fill.
+bool direct_is_needless(const KernelConfig& config, const ConvProblem& p) {
+  constexpr int kFewestColumns = 16;
+  const int columns = config.algorithm.tile[1];
+  return read_together(p) != config.algorithm.vector[0] ||
+         cuda_conv_resources(config).pairs != cuda_conv_access(p).pairs ||
+         (columns > kFewestColumns && written_channels(p) <= columns / 2);
+}
+
+double direct_seconds(const KernelConfig& config, const CudaGemmTile&, const CudaSpec& spec, const ConvProblem& p) {
+  return cuda_direct_work(config, spec, p).seconds;
+}
+
+}  // namespace
+
+const CudaConvChoosing& cuda_conv_choosing_direct() {
+  static const CudaConvChoosing choosing{direct_unsuited, direct_is_needless, direct_seconds};
+  return choosing;
+}
+
+}  // namespace tilesmith

@@ -13,9 +13,11 @@ CudaConvLaunch gather_launch(const KernelConfig& config, const CudaSpec& spec, c
   const CudaConvWork work = cuda_conv_work(config, spec, problem);
   CudaConvLaunch launch{
       .blocks = work.items(), .threads = facts.threads, .shared_bytes = facts.shared_bytes, .splits = work.splits};
+  const bool weight = problem.direction == ConvDirection::backward_weight;
   if (config.algorithm.split_k) {
+    launch.joins = weight && work.splits > 1;
     launch.part_bytes = work.items() * facts.part_bytes;
-    launch.counters = work.tiles;
+    launch.counters = weight ? 0 : work.tiles;
   }
   return launch;
 }

@@ -52,7 +52,10 @@ double gather_seconds(const KernelConfig& config, const CudaGemmTile& row, const
                       reading_cost(a.vector[0] * bits_of(problem.data_type), spec.conv.models.gather);
   const double rounds = static_cast<double>(ceil_div(work.items(), work.places));
   double seconds = rounds * (static_cast<double>(ceil_div(work.steps, std::int64_t{work.splits})) + a.stages) * step;
-  if (work.splits > 1)
+  if (work.splits > 1 && problem.direction == ConvDirection::backward_weight)
+    seconds += spec.reference.launch_seconds() + 1e-6 * spec.conv.join.runs_us +
+               static_cast<double>(work.items() * facts.part_bytes) / spec.conv.join.runs_bytes_per_second;
+  else if (work.splits > 1)
     seconds += 1e-6 * spec.gemm.join_us +
                work.splits * static_cast<double>(facts.part_bytes) / spec.gemm.join_bytes_per_second;
   return std::max(seconds, spec.reference.memory_seconds(bytes_of(problem))) + spec.reference.launch_seconds();

@@ -57,7 +57,10 @@ CudaConvWork cuda_conv_work(const KernelConfig& config, const CudaSpec& spec, co
   work.places = std::int64_t{spec.reference.sms} * facts.blocks_per_sm;
   if (!a.split_k || work.tiles == 0) return work;
   const CudaGemmTile* row = cuda_conv_row(config, spec);
-  const std::int64_t most = std::min<std::int64_t>(row == nullptr ? 1 : row->splits, work.steps / kFewestSteps);
+  std::int64_t most = work.steps / kFewestSteps;
+  // Parts of backward weight are added up by a launch of its own, others by one block.
+  if (problem.direction != ConvDirection::backward_weight)
+    most = std::min<std::int64_t>(row == nullptr ? 1 : row->splits, most);
   work.splits =
       static_cast<int>(std::clamp<std::int64_t>(work.places / work.tiles, 1, std::max<std::int64_t>(most, 1)));
   return work;

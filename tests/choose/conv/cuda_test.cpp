@@ -485,6 +485,12 @@ TEST(CudaConvChoice, FiltersOfTwelveChannelsAreSummedEightBytesAtATime) {
       const Algorithm& a = candidate.recipe.main().algorithm;
       if (candidate.recipe.main().operation() == Operation::conv && a.pipeline == Pipeline::mma_sm80) {
         EXPECT_EQ(a.vector[0], channels == 12 ? 4 : channels == 13 ? 1 : 8);
+        if (!a.split_k) continue;
+        // A second launch adds up as many parts as the chip computes at a time.
+        const CudaConvLaunch launch = cuda_conv_launch(candidate.recipe.main(), hopper(), p);
+        EXPECT_TRUE(launch.joins);
+        EXPECT_GT(launch.splits, 64);
+        EXPECT_EQ(launch.part_bytes % launch.splits, 0);
       }
     }
   }

@@ -21,7 +21,8 @@
 //   kPairs (bool)            channels of the result are neighbours, an even number of them, and pixels begin at
 //                            multiples of two elements; of the epilogue's tensors and vectors too
 //   kTf32x3 (bool)           float32: as in gemm/mma_sm80/gemm.cuh
-//   kSplitK (bool)           the depth may be cut into args.splits parts
+//   kSplitK (bool)           the depth may be cut into args.splits parts. Those of backward weight are left in memory, and a
+//                            second launch with args.join adds them up
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]
 // and, for gemm's files, kScaling = TS_GEMM_SCALE_TENSOR, kClusterK = 1, and kSplitKAtomic, kMmPlusMm, kZeroPoints, kStagedTensors false.
 //
@@ -34,6 +35,7 @@
 #include "../../gemm/partials.cuh"
 #include "../epilogue.cuh"
 #include "../phases.cuh"
+#include "../slices.cuh"
 #include "gather.cuh"
 
 namespace ts::conv {
@@ -42,6 +44,7 @@ constexpr bool kWeight = cfg::kDirection == TS_CONV_BACKWARD_WEIGHT;
 constexpr bool kForward = cfg::kDirection == TS_CONV_FORWARD;
 constexpr int kRowsOffset = kFlagOffset + 16;
 constexpr int kConvSharedBytes = kRowsOffset + (kWeight ? 0 : 16 * cfg::kTileM);
+constexpr int kPartFloats = kThreads * kBlocksM * 4 * kTilesN;
 
 using RowsA = Axis<kWeight ? Digits::taps : Digits::pixels>;
 using DepthOf = Axis<kWeight ? Digits::pixels : Digits::taps>;
@@ -184,39 +187,70 @@ struct Conv {
     }
   }
 
-  // Backward weight: a row is a channel of y, a column a tap and a channel of x.
-  TS_DEVICE void finish_weights(const Item& it, const Phase& p, const Sum (&sums)[kBlocksM][4 * kTilesN]) const {
-    constexpr int kBytes = bytes_of(cfg::kTypeD);
-    const int lane = threadIdx.x & 31, limit = row_limit(it, p), end = columns();
+  // Backward weight: a row is a channel of y, a column a tap and a channel of x. Filters as an axis of columns.
+  TS_DEVICE auto filter_axis() const {
     int filter[3];
     const int none[3] = {}, one[3] = {1, 1, 1};
     ints(filter, args.filter);
     const TsConvStrides& s = args.w_strides;
-    const auto taps = tap_axis(s, filter, none, one, args.c, s.channel);
+    return tap_axis(s, filter, none, one, args.c, s.channel);
+  }
+  // Two columns from `column` on, of a row and of the one eight below: what a thread has of 16 x 8 sums.
+  template <class Taps>
+  TS_DEVICE void store_weights(const Item& it, const Taps& taps, int limit, int row, int column,
+                               const float (&quad)[4]) const {
+    constexpr int kBytes = bytes_of(cfg::kTypeD);
+    const TsConvStrides& s = args.w_strides;
     char* const base = static_cast<char*>(args.out) + (it.group * s.group + it.row * s.batch) * kBytes;
+    const i64 at = taps.at(Number::of(column, taps.size)).offset;
+    const i64 apart = cfg::kPairs ? 0 : taps.at(Number::of(column + 1, taps.size)).offset - at;
+#pragma unroll
+    for (int r = 0; r < 2; ++r)
+      store_pair<cfg::kTypeD, cfg::kPairs>(base + ((row + 8 * r) * s.batch + at) * kBytes,
+                                           pack_pair<cfg::kTypeD>(quad[2 * r], quad[2 * r + 1]),
+                                           row + 8 * r < limit ? columns() - column : 0, apart * kBytes);
+  }
+  TS_DEVICE void finish_weights(const Item& it, const Phase& p, const Sum (&sums)[kBlocksM][4 * kTilesN]) const {
+    const int lane = threadIdx.x & 31, limit = row_limit(it, p);
+    const auto taps = filter_axis();
 #pragma unroll
     for (int j = 0; j < kTilesN; ++j) {
-      const int column = it.column + warp_column() + 8 * j + 2 * (lane & 3);
-      const i64 at[2] = {taps.at(Number::of(column, taps.size)).offset,
-                         cfg::kPairs ? 0 : taps.at(Number::of(column + 1, taps.size)).offset};
 #pragma unroll
       for (int i = 0; i < kBlocksM; ++i) {
+        float quad[4];
 #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const int row = warp_row() + 16 * i + 8 * r + lane / 4;
-          const auto pair = pack_pair<cfg::kTypeD>(static_cast<float>(sums[i][4 * j + 2 * r]),
-                                                   static_cast<float>(sums[i][4 * j + 2 * r + 1]));
-          store_pair<cfg::kTypeD, cfg::kPairs>(base + (row * s.batch + at[0]) * kBytes, pair,
-                                               row < limit ? end - column : 0, (at[1] - at[0]) * kBytes);
-        }
+        for (int e = 0; e < 4; ++e) quad[e] = static_cast<float>(sums[i][4 * j + e]);
+        store_weights(it, taps, limit, warp_row() + 16 * i + lane / 4, it.column + warp_column() + 8 * j + 2 * (lane & 3),
+                      quad);
       }
     }
   }
 
-  TS_DEVICE void run() const {
+  // Backward weight whose depth is cut: the second launch, which adds up what the parts of each tile have left.
+  TS_DEVICE void add_parts(i64 tiles_m, unsigned char* memory) const {
+    const Phase p = phase_of(args, 0);
+    const auto taps = filter_axis();
+    const int tiles = static_cast<int>(tiles_m) * ceil_div(columns(), cfg::kTileN) * static_cast<int>(args.groups);
+    const auto all = [](int) { return true; };
+    add_slices<kThreads>(args.partials, args.splits, tiles, kPartFloats, memory, all,
+                         [&](int tile, int quad, const float(&total)[4]) {
+                           Item it;
+                           find(static_cast<i64>(tile) * args.splits, tiles_m, it);
+                           const u32 thread = static_cast<u32>(quad % kThreads);
+                           const int number = quad / kThreads, lane = static_cast<int>(thread & 31);
+                           store_weights(it, taps, row_limit(it, p),
+                                         warp_row(thread) + number / kTilesN * 16 + lane / 4,
+                                         it.column + warp_column(thread) + number % kTilesN * 8 + 2 * (lane & 3), total);
+                         });
+  }
+
+  TS_DEVICE void run(unsigned char* memory) const {
     wait_for_previous_kernel();
     let_next_kernel_start();
     const i64 tiles_m = (rows(phase_of(args, 0)) + cfg::kTileM - 1) / cfg::kTileM;
+    if constexpr (cfg::kSplitK && kWeight) {
+      if (args.join) return add_parts(tiles_m, memory);
+    }
     Item it;
     for (i64 item = blockIdx.x; find(item, tiles_m, it); item += gridDim.x) {
       const Phase p = phase_of(args, it.phase);
@@ -235,10 +269,15 @@ struct Conv {
       }
       if (count > 0) multiply_steps(it, p, first, count, sums);
       __syncthreads();
-      if constexpr (cfg::kSplitK) {
+      const int thread = static_cast<int>(threadIdx.x);
+      if constexpr (cfg::kSplitK && kWeight) {
+        if (splits > 1) {
+          leave_partial<kThreads>(args.partials + item * kPartFloats + 4 * thread, ~0u, sums);
+          continue;
+        }
+      } else if constexpr (cfg::kSplitK) {
         if (!join_partials<kThreads>(
-                args, static_cast<int>(it.tile), it.split, static_cast<int>(threadIdx.x), ~0u, shared + kFlagOffset,
-                [] { __syncthreads(); }, sums))
+                args, static_cast<int>(it.tile), it.split, thread, ~0u, shared + kFlagOffset, [] { __syncthreads(); }, sums))
           continue;
       }
       if constexpr (kWeight)
@@ -295,5 +334,5 @@ extern "C" __global__ void __launch_bounds__(ts::gemm::kThreads, ts::cfg::kBlock
     TS_ENTRY(const __grid_constant__ TsCudaConvArgs args) {
   extern __shared__ __align__(16) unsigned char dynamic_shared[];
   const ts::conv::Conv conv{args, ts::smem_address(dynamic_shared)};
-  conv.run();
+  conv.run(dynamic_shared);
 }

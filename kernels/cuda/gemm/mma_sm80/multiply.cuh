@@ -9,11 +9,17 @@ namespace ts::gemm {
 constexpr int kBlocksM = kWarpM / 16, kTilesN = kWarpN / 8;
 
 // The first row and column of the tile that this warp has.
+TS_DEVICE int warp_row(u32 thread) {
+  return static_cast<int>(thread / 32) / cfg::kWarpsN * kWarpM;
+}
+TS_DEVICE int warp_column(u32 thread) {
+  return static_cast<int>(thread / 32) % cfg::kWarpsN * kWarpN;
+}
 TS_DEVICE int warp_row() {
-  return static_cast<int>(threadIdx.x / 32) / cfg::kWarpsN * kWarpM;
+  return warp_row(threadIdx.x);
 }
 TS_DEVICE int warp_column() {
-  return static_cast<int>(threadIdx.x / 32) % cfg::kWarpsN * kWarpN;
+  return warp_column(threadIdx.x);
 }
 
 // Splits a float32 into what tf32 holds of it, and the rest.

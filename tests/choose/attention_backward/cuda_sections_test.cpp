@@ -84,8 +84,8 @@ TEST(PassedGradients, AreNoneOfTraitsThatTheKernelDoesNotPass) {
     return passed(p).any();
   };
   EXPECT_FALSE(with([](auto& p) { p.bias = BiasKind::alibi; }));
-  EXPECT_FALSE(with([](auto& p) { p.data_type = DataType::fp16; }));
-  EXPECT_FALSE(with([](auto& p) { p.head_dim_qk = p.head_dim_v = 192, p.dropout = true; }));
+  EXPECT_TRUE(with([](auto& p) { p.data_type = DataType::fp16; }));
+  EXPECT_TRUE(with([](auto& p) { p.head_dim_qk = p.head_dim_v = 192, p.dropout = true; }));
   EXPECT_FALSE(with([](auto& p) { p.bias = BiasKind::elementwise; }));
   EXPECT_TRUE(with([](auto& p) { p.mode = SequenceMode::group; }));
   EXPECT_TRUE(with([](auto& p) { p.head_dim_v = 72; }));

@@ -26,8 +26,10 @@ bool new_keys_in_chunks(const AttentionProblem& p, const AttentionArguments& a) 
   const Rotary& r = n.rotary;
   return n.slots == nullptr && in_chunks(n.k, n.k_strides, members, p.heads_kv) &&
          in_chunks(n.v, n.v_strides, members, p.heads_kv) && in_chunks(a.q, a.q_strides, members, p.heads_q) &&
-         (r.dim == 0 || (r.dim % kUnit == 0 && at_chunk(r.cos) && at_chunk(r.sin) &&
-                         r.row_stride * static_cast<std::int64_t>(sizeof(float)) % kGpuAlignment == 0));
+         (r.dim == 0 ||
+          (r.dim % kUnit == 0 && n.q_out != a.q && in_chunks(n.q_out, n.q_out_strides, members, p.heads_q) &&
+           at_chunk(r.cos) && at_chunk(r.sin) &&
+           r.row_stride * static_cast<std::int64_t>(sizeof(float)) % kGpuAlignment == 0));
 }
 
 TsCudaNewKeys cuda_new_keys(const AttentionAppend& n) {
@@ -36,6 +38,8 @@ TsCudaNewKeys cuda_new_keys(const AttentionAppend& n) {
   out.v = n.v;
   out.k_strides = kernel_strides(n.k_strides);
   out.v_strides = kernel_strides(n.v_strides);
+  out.q_out = n.rotary.dim > 0 ? n.q_out : nullptr;
+  out.q_out_strides = kernel_strides(n.q_out_strides);
   out.positions = reinterpret_cast<const long long*>(n.positions);
   out.rotary_cos = n.rotary.cos;
   out.rotary_sin = n.rotary.sin;

@@ -50,7 +50,8 @@ struct TsCudaKeyMaps {
 // tilesmith/attention.hpp's AttentionAppend. Every row is whole chunks of 16 bytes, at multiples of 16 bytes.
 struct TsCudaNewKeys {
   const void *k, *v;  // null: the call brings none, and queries are not turned
-  TsStrides k_strides, v_strides;
+  void* q_out;         // where turned queries go; not q, for every block of a key head reads that; null: nowhere
+  TsStrides k_strides, v_strides, q_out_strides;
   const long long* positions;  // null: they follow from the lengths
   const float *rotary_cos, *rotary_sin;
   long long rotary_positions, rotary_row_stride;

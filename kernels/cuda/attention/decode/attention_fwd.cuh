@@ -260,9 +260,12 @@ struct Decode : PieceWork<Decode> {
       copy_values(step);
     }
     // Keys arrive meanwhile.
-    if (appends(args))
+    if (appends(args)) {
+      const NewKeys brought(args, item);
       turn_queries<WholeBlock, kDepthQk / 8>(
-          *this, NewKeys(args, item), [&](int row, int chunk) { return shared + row * kPitchQ + 16 * chunk; });
+          *this, brought, NewKeysOfPiece(brought, piece).has_first(brought),
+          [&](int row, int chunk) { return shared + row * kPitchQ + 16 * chunk; });
+    }
     copy_wait_for<2 * cfg::kStages>();
     __syncthreads();
     if constexpr (kScaledQueries) load_row_scales(row_scale);

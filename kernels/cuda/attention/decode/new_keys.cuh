@@ -1,6 +1,7 @@
 // What a call that appends brings: queries are turned on their way to shared memory, and a block of threads writes the new
 // keys and values of its piece before it reads them. A key head has one tile of rows, and no sequence sees another's new
-// keys, so no other block reads them: no launch comes before, and none waits.
+// keys, so no other block reads them: no launch comes before, and none waits. The block that writes a sequence's first new
+// key, which the first query sees, writes the turned queries too.
 //
 // A row is turned in units of 16 elements: 8 pairs, or the neighbours behind them. A unit is two chunks of 16 bytes.
 #pragma once
@@ -32,10 +33,21 @@ struct NewKeysOfPiece {
   TS_DEVICE NewKeysOfPiece(const NewKeys& keys, const Piece& piece)
       : begin(imax(keys.first, imax(piece.begin, piece.first_tile * kTileKeys))),
         end(imin(piece.end, piece.end_tile * kTileKeys)) {}
+  TS_DEVICE bool has_first(const NewKeys& keys) const { return begin < end && begin == keys.first; }
   TS_DEVICE int first_step(const Piece& piece) const {
     return begin < end ? begin / kTileKeys - piece.first_tile : kNoStep;
   }
 };
+
+TS_DEVICE bool has_table_row(const TsCudaNewKeys& of, i64 position) {
+  return position >= 0 && position < of.rotary_positions;
+}
+
+// Sixteen bytes to global memory.
+TS_DEVICE void store_chunk(char* to, const u32 (&x)[4]) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
+               : "memory");
+}
 
 struct TurnedUnit {
   u32 a[4], b[4];
@@ -55,7 +67,7 @@ struct TurnedUnit {
     const int first = chunk_a(of, unit, pairs), second = chunk_b(of, unit, pairs);
     load_eight(a, row + 16 * first, row != nullptr && first < chunks);
     load_eight(b, row + 16 * second, row != nullptr && second < chunks);
-    turned = row != nullptr && unit < pairs && position >= 0 && position < of.rotary_positions;
+    turned = row != nullptr && unit < pairs && has_table_row(of, position);
     if (turned) {
       load_table(cos, of.rotary_cos + position * of.rotary_row_stride + 8 * unit);
       load_table(sin, of.rotary_sin + position * of.rotary_row_stride + 8 * unit);
@@ -76,6 +88,12 @@ struct TurnedUnit {
       a[i] = pack<cfg::kBf16>(a0, a1);
       b[i] = pack<cfg::kBf16>(b0, b1);
     }
+  }
+  // To a row of `chunks` chunks.
+  TS_DEVICE void store(const TsCudaNewKeys& of, char* row, int chunks, int unit, int pairs) const {
+    const int first = chunk_a(of, unit, pairs), second = chunk_b(of, unit, pairs);
+    if (first < chunks) store_chunk(row + 16 * first, a);
+    if (second < chunks) store_chunk(row + 16 * second, b);
   }
 
  private:
@@ -104,11 +122,6 @@ TS_DEVICE i64 position_of(const TsCudaDecodeArgs& args, const NewKeys& keys, int
   return args.append.positions != nullptr ? args.append.positions[keys.first_token + token] : keys.first + token;
 }
 
-// Sixteen bytes to the cache.
-TS_DEVICE void store_in_cache(char* to, const u32 (&x)[4]) {
-  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
-               : "memory");
-}
 
 // Writes the new keys and values of a piece. All threads of the team; they wait for one another afterwards.
 template <class Team>
@@ -134,13 +147,11 @@ TS_DEVICE void write_new_keys(const TsCudaDecodeArgs& args, const Item& item, co
     // As of a kernel of its own: a key that has no row in the rotary table is written nowhere.
     const i64 page = page_number(item, page_of(args, key)), row = row_in_page(args, key);
     if (!is_page(args, static_cast<int>(page))) continue;
-    if (pairs > 0 && (position < 0 || position >= of.rotary_positions)) continue;
+    if (pairs > 0 && !has_table_row(of, position)) continue;
     x.turn(of);
     char* const at = static_cast<char*>(const_cast<void*>(is_key ? args.k : args.v)) +
                      2 * (page * to.batch + item.head_kv * to.head + row * to.row);
-    const int first = TurnedUnit::chunk_a(of, unit, pairs), second = TurnedUnit::chunk_b(of, unit, pairs);
-    store_in_cache(at + 16 * first, x.a);
-    if (second < chunks) store_in_cache(at + 16 * second, x.b);
+    x.store(of, at, chunks, unit, pairs);
   }
 }
 
@@ -150,10 +161,10 @@ TS_DEVICE void store_chunk(u32 to, const u32 (&x)[4]) {
 }
 
 // Brings an item's queries, turned, to shared memory: chunk c of row r to place(r, c), kChunks of a row, zeros where there
-// are no elements. All threads of the team.
+// are no elements; and, where the block `writes` them, to q_out. All threads of the team.
 template <class Team, int kChunks, class Work, class Place>
-TS_DEVICE void turn_queries(const Work& work, const NewKeys& keys, Place place) {
-  constexpr int kUnits = kChunks / 2;
+TS_DEVICE void turn_queries(const Work& work, const NewKeys& keys, bool writes, Place place) {
+  constexpr int kUnits = kChunks / 2, kChunksOfRow = cfg::kHeadDimQk / 8;
   static_assert(kChunks % 2 == 0, "two chunks of each unit");
   const TsCudaDecodeArgs& args = work.args;
   const int pairs = args.append.rotary_dim / 16, count = work.item.rows(args);
@@ -162,9 +173,12 @@ TS_DEVICE void turn_queries(const Work& work, const NewKeys& keys, Place place) 
     const int row = i / kUnits, unit = i % kUnits;
     const bool valid = row < count;
     TurnedUnit x;
-    x.load(args.append, valid ? work.row_of(args.q, args.q_strides, row) : nullptr, cfg::kHeadDimQk / 8, unit, pairs,
-           valid && pairs > 0 ? position_of(args, keys, work.item.query(args, row)) : 0);
+    const i64 position = valid && pairs > 0 ? position_of(args, keys, work.item.query(args, row)) : 0;
+    x.load(args.append, valid ? work.row_of(args.q, args.q_strides, row) : nullptr, kChunksOfRow, unit, pairs, position);
     x.turn(args.append);
+    if (writes && valid && args.append.q_out != nullptr && has_table_row(args.append, position))
+      x.store(args.append, const_cast<char*>(work.row_of(args.append.q_out, args.append.q_out_strides, row)),
+              kChunksOfRow, unit, pairs);
     store_chunk(place(row, TurnedUnit::chunk_a(args.append, unit, pairs)), x.a);
     store_chunk(place(row, TurnedUnit::chunk_b(args.append, unit, pairs)), x.b);
   }

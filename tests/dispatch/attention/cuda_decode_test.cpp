@@ -199,7 +199,9 @@ TEST_F(CudaDecodeTest, RepeatsOfLatentRowsGiveTheSameBits) {
       const auto made = plan(problem, config);
       ASSERT_TRUE(call.run(*made));
       const std::vector<float> first = call.output();
-      if (c.splits > 0) EXPECT_EQ(call.judge(), "") << native_name(config) << ", batch " << c.batch;
+      if (c.splits > 0) {
+        EXPECT_EQ(call.judge(), "") << native_name(config) << ", batch " << c.batch;
+      }
       for (int repeat = 0; repeat < 50; ++repeat) {
         ASSERT_TRUE(call.run(*made));
         ASSERT_EQ(call.output(), first) << native_name(config) << ", batch " << c.batch << ", repeat " << repeat;

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "instances/conv/cuda_pipelines.hpp"
+#include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
 namespace {
@@ -92,6 +93,17 @@ std::span<const CudaConvRule> own_rules(Pipeline pipeline) {
 }
 
 }  // namespace
+
+bool has_sizes_of_16_bits(const CudaConvSubject& subject) {
+  const ConvSignature& s = subject.signature();
+  return bits_of(s.data_type) == 16 && s.spatial_dims == 3 && !s.depthwise;
+}
+
+std::string direction_and_type(const CudaConvSubject& subject) {
+  const ConvSignature& s = subject.signature();
+  return fmt::format("{} of {}, {} dimensions, depthwise {}", name_of(s.direction), name_of(s.data_type),
+                     s.spatial_dims, s.depthwise);
+}
 
 const CudaConvPipeline* cuda_conv_pipeline(Pipeline pipeline) {
   switch (pipeline) {

@@ -61,13 +61,9 @@ constexpr CudaConvRule kDirectRules[] = {
     {"pixels_are_of_16_bits",
      "forward and backward data of 16-bit tensors; sizes, filters, strides and groups are run-time numbers",
      [](const CudaConvSubject& s) {
-       return bits_of(s.signature().data_type) == 16 && s.signature().spatial_dims == 3 && !s.signature().depthwise &&
-              s.signature().direction != ConvDirection::backward_weight;
+       return has_sizes_of_16_bits(s) && s.signature().direction != ConvDirection::backward_weight;
      },
-     [](const CudaConvSubject& s) {
-       return fmt::format("{} of {}, {} dimensions, depthwise {}", name_of(s.signature().direction),
-                          name_of(s.signature().data_type), s.signature().spatial_dims, s.signature().depthwise);
-     }},
+     direction_and_type},
     {"warps_have_sixteens_of_results",
      "a box has a multiple of 16 results for each warp, at most 256, and 16, 32 or 64 columns",
      [](const CudaConvSubject& s) {
@@ -82,8 +78,7 @@ constexpr CudaConvRule kDirectRules[] = {
      }},
     {"fields_belong_to_pipeline",
      "warps, two to four stages, blocks that share an SM, 16 or 8 bytes read at a time, and elements or pairs written "
-     "are "
-     "its only options",
+     "are its only options",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
        Algorithm rest{.pipeline = a.pipeline, .instruction = a.instruction, .stages = a.stages};

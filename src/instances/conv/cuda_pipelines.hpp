@@ -4,6 +4,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "instances/conv/cuda.hpp"
@@ -20,6 +21,11 @@ struct CudaConvPipeline {
 
 /// Null for pipelines that convolution does not have.
 [[nodiscard]] const CudaConvPipeline* cuda_conv_pipeline(Pipeline pipeline);
+
+/// Whether tensors are of 16 bits and sizes are run-time numbers, whatever the dimensions; and what a rule says that it
+/// is.
+[[nodiscard]] bool has_sizes_of_16_bits(const CudaConvSubject& subject);
+[[nodiscard]] std::string direction_and_type(const CudaConvSubject& subject);
 
 [[nodiscard]] const CudaConvPipeline& cuda_conv_mma_sm80();
 [[nodiscard]] const CudaConvPipeline& cuda_conv_warp_specialized();

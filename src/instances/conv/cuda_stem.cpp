@@ -92,13 +92,9 @@ constexpr CudaConvRule kStemRules[] = {
     {"images_have_few_channels",
      "forward and backward weight of 16-bit tensors; sizes, filters, strides and layouts are run-time numbers",
      [](const CudaConvSubject& s) {
-       return bits_of(s.signature().data_type) == 16 && s.signature().spatial_dims == 3 && !s.signature().depthwise &&
-              s.signature().direction != ConvDirection::backward_data;
+       return has_sizes_of_16_bits(s) && s.signature().direction != ConvDirection::backward_data;
      },
-     [](const CudaConvSubject& s) {
-       return fmt::format("{} of {}, {} dimensions, depthwise {}", name_of(s.signature().direction),
-                          name_of(s.signature().data_type), s.signature().spatial_dims, s.signature().depthwise);
-     }},
+     direction_and_type},
     {"warps_have_sixteens",
      "a tile is whole rows of 16 results, as many for each warp, and a block has a multiple of 32 filters, at most "
      "256; "

@@ -54,11 +54,13 @@ CudaSplitMemory::Place CudaSplitMemory::place_in(void* memory, const Size& size)
   return {reinterpret_cast<unsigned*>(bytes), reinterpret_cast<float*>(bytes + size.counter_bytes())};
 }
 
-/// A spare piece or a new one. The caller has the lock.
-Result<const CudaSplitMemory::Piece*> CudaSplitMemory::take(const Size& size) {
-  largest_ = {std::max(largest_.part_bytes, size.part_bytes), std::max(largest_.counters, size.counters)};
+/// The smallest spare piece that holds `size`, or a new one of `made`, for which a spare one gives its memory back. The
+/// caller has the lock.
+Result<const CudaSplitMemory::Piece*> CudaSplitMemory::take(const Size& size, const Size& made) {
   std::vector<const Piece*>& spare = shared_->spare;
-  const auto found = std::ranges::find_if(spare, [&](const Piece* piece) { return piece->holds(size); });
+  auto found = spare.end();
+  for (auto i = spare.begin(); i != spare.end(); ++i)
+    if ((*i)->holds(size) && (found == spare.end() || (*i)->size.bytes() < (*found)->size.bytes())) found = i;
   if (found != spare.end()) {
     const Piece* const piece = *found;
     spare.erase(found);
@@ -67,27 +69,23 @@ Result<const CudaSplitMemory::Piece*> CudaSplitMemory::take(const Size& size) {
   const CudaCurrent current(context_);
   TS_TRY(current.status());
   const CudaCaptureRelaxed relaxed(context_.driver());
-  TS_ASSIGN(CudaBuffer memory, CudaBuffer::allocate(context_, largest_.bytes()));
+  if (!spare.empty()) {  // none holds what is asked for
+    std::erase_if(pieces_, [&](const auto& owned) { return owned.get() == spare.back(); });
+    spare.pop_back();
+  }
+  TS_ASSIGN(CudaBuffer memory, CudaBuffer::allocate(context_, made.bytes()));
   TS_ASSIGN(const CudaStream stream, CudaStream::create(context_));
-  TS_TRY(fill_bytes(context_, memory.data(), 0, largest_.counter_bytes(), stream.handle()));
+  TS_TRY(fill_bytes(context_, memory.data(), 0, made.counter_bytes(), stream.handle()));
   TS_TRY(stream.synchronize());
-  pieces_.push_back(std::make_unique<const Piece>(std::move(memory), largest_));
+  pieces_.push_back(std::make_unique<const Piece>(std::move(memory), made));
   return pieces_.back().get();
 }
 
 Status CudaSplitMemory::reserve(const Size& size) {
-  const CudaCaptureRelaxed relaxed(context_.driver());  // giving memory back breaks a capture otherwise
   const std::lock_guard lock(shared_->mutex);
-  TS_ASSIGN(const Piece* piece, take(size));
-  std::vector<const Piece*>& spare = shared_->spare;
-  // A smaller piece that no stream uses makes room.
-  const auto smaller = std::ranges::find_if(spare, [&](const Piece* other) { return piece->holds(other->size); });
-  if (smaller != spare.end()) {
-    const Piece* const unused = *smaller;
-    spare.erase(smaller);
-    std::erase_if(pieces_, [&](const auto& owned) { return owned.get() == unused; });
-  }
-  spare.push_back(piece);
+  largest_ = largest_.joined(size);
+  TS_ASSIGN(const Piece* piece, take(size, size));
+  shared_->spare.push_back(piece);
   return {};
 }
 
@@ -105,7 +103,8 @@ Result<CudaSplitMemory::Place> CudaSplitMemory::of(cu::Stream stream, const Size
     const std::lock_guard lock(shared_->mutex);
     piece = streams_[slot].load(std::memory_order_relaxed);
     if (piece == nullptr || !piece->holds(size)) {
-      TS_ASSIGN(piece, take(size));
+      largest_ = largest_.joined(size);
+      TS_ASSIGN(piece, take(size, largest_));
       streams_[slot].store(piece, std::memory_order_release);
     }
   }
@@ -130,7 +129,7 @@ Result<CudaSplitMemory::Place> CudaSplitMemory::of_capture(cu::Stream stream, st
     const std::lock_guard lock(shared_->mutex);
     const auto found = shared_->captured.find(by);
     if (found != shared_->captured.end() && found->second->holds(size)) return found->second->place();
-    TS_ASSIGN(piece, take(size));
+    TS_ASSIGN(piece, take(size, size));
     shared_->captured[by] = piece;
   }
   // Without the lock: the driver may call give_back.

@@ -4,9 +4,12 @@
 //
 // A stream keeps a piece of its own. Launches captured into a graph share a piece with those captured before them in
 // the same stream, and with no other launches; the graph holds it, and when the graph is destroyed the piece serves
-// again. (One graph instantiated twice has one piece: its two instances must not run at the same time.)
+// again. (One graph instantiated twice has one piece: its two instances must not run at the same time.) A stream's
+// piece is as large as any plan asks for, so that it is made once; a graph's only as its launches need, since there may
+// be many graphs.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -29,6 +32,10 @@ class CudaSplitMemory {
     /// Of both, as one piece of memory.
     [[nodiscard]] std::size_t bytes() const { return counter_bytes() + part_bytes; }
     [[nodiscard]] std::size_t counter_bytes() const { return (counters * 4 + 255) / 256 * 256; }
+    /// What holds either.
+    [[nodiscard]] Size joined(const Size& other) const {
+      return {std::max(part_bytes, other.part_bytes), std::max(counters, other.counters)};
+    }
   };
   struct Place {
     unsigned* counters = nullptr;
@@ -59,7 +66,7 @@ class CudaSplitMemory {
   struct Shared;
   struct Held;
 
-  [[nodiscard]] Result<const Piece*> take(const Size& size);
+  [[nodiscard]] Result<const Piece*> take(const Size& size, const Size& made);
   [[nodiscard]] Result<Place> of_capture(cu::Stream stream, std::uint64_t capture, cu::Graph graph, const Size& size);
 
   const CudaContext& context_;

@@ -92,6 +92,31 @@ TEST_F(CudaSplitMemories, GraphsHoldTheirsAndGiveItBack) {
   EXPECT_EQ(fake.allocations, before);
 }
 
+// A plan with large partial results does not set the size of every graph's piece.
+TEST_F(CudaSplitMemories, AGraphTakesWhatItsLaunchesNeed) {
+  CudaSplitMemory memory(*context_);
+  constexpr CudaSplitMemory::Size kHuge{1 << 20, 3};
+  ASSERT_TRUE(memory.reserve(kHuge));
+  const CudaStream a = stream();
+  std::vector<CudaGraph> graphs;
+  ASSERT_TRUE(memory.of(a.handle(), kHuge));
+  const std::size_t before = fake.allocated_bytes;
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE(memory.reserve(kSmall));
+    graphs.push_back(capture(a.handle(), [&] { EXPECT_TRUE(memory.of(a.handle(), kSmall)); }));
+  }
+  EXPECT_LE(fake.allocated_bytes - before, 9 * kSmall.bytes());
+}
+
+// Pieces that graphs gave back are used again or make room for larger ones.
+TEST_F(CudaSplitMemories, PiecesDoNotPileUp) {
+  CudaSplitMemory memory(*context_);
+  const CudaStream a = stream();
+  for (std::size_t i = 1; i <= 50; ++i)
+    const CudaGraph graph = capture(a.handle(), [&] { EXPECT_TRUE(memory.of(a.handle(), {1000 * i, 3})); });
+  EXPECT_LE(fake.allocations, 2);
+}
+
 TEST_F(CudaSplitMemories, AGraphMayOutliveThem) {
   auto memory = std::make_unique<CudaSplitMemory>(*context_);
   const CudaStream a = stream();

@@ -193,6 +193,7 @@ EXPORT Code cuLaunchKernelEx(const LaunchConfig* config, void*, void** parameter
 EXPORT Code cuMemAlloc_v2(std::uint64_t* pointer, std::size_t bytes) {
   if (bytes > std::size_t{3} << 20) return Code::out_of_memory;
   ++state.allocations;
+  state.allocated_bytes += bytes;
   *pointer = reinterpret_cast<std::uint64_t>(std::malloc(bytes));
   return Code::success;
 }

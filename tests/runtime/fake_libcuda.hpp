@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "runtime/cuda/types.hpp"
@@ -22,9 +23,10 @@ struct FakeLibcuda {
 
   // The journal.
   std::intptr_t handles = 0;
-  int retained = 0;     ///< primary contexts
-  int allocations = 0;  ///< not yet freed
-  int objects = 0;      ///< streams, events and graphs not yet destroyed
+  int retained = 0;                 ///< primary contexts
+  int allocations = 0;              ///< not yet freed
+  std::size_t allocated_bytes = 0;  ///< of device memory, freed or not
+  int objects = 0;                  ///< streams, events and graphs not yet destroyed
   int launches = 0;
   int pushes = 0;
   int depth = 0;

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/json.hpp"
 #include "spec/spec_files.hpp"
 
 namespace tilesmith {
@@ -78,17 +79,24 @@ TEST_F(BrokenSpec, AModelOfConvolutionNamesItsKernels) {
             std::string::npos);
 }
 
-TEST(CpuSpec, TypesWithoutCoefficientsOfConvolutionHaveThoseOfTheOthers) {
+TEST_F(BrokenSpec, AModelOfConvolutionHasOneKernelAtLeast) {
+  auto document = nlohmann::json::parse(*spec_file_text("cpu/x86_64_v4.json"));
+  document["conv"]["model"]["pipelines"] = nlohmann::json::object();
+  EXPECT_NE(error_of(document.dump()).find("coefficients of one kernel at least"), std::string::npos);
+}
+
+TEST(CpuSpec, KernelsWithoutCoefficientsOfConvolutionHaveThoseOfTheMostAlike) {
+  using enum Pipeline;
+  using enum ConvDirection;
   CpuConvModel model;
-  model.kernels = {{Pipeline::blocked, ConvDirection::forward, DataType::fp32, {1}},
-                   {Pipeline::blocked, ConvDirection::forward, std::nullopt, {2}}};
-  const auto products = [&](ConvDirection direction, DataType type) {
-    const CpuConvTerms* cycles = model.coefficients(Pipeline::blocked, direction, type);
-    return cycles == nullptr ? 0 : (*cycles)[0];
-  };
-  EXPECT_EQ(products(ConvDirection::forward, DataType::fp32), 1);
-  EXPECT_EQ(products(ConvDirection::forward, DataType::fp16), 2);
-  EXPECT_EQ(products(ConvDirection::backward_data, DataType::fp32), 0);
+  model.kernels = {{blocked, forward, DataType::bf16, {1}},
+                   {blocked, forward, std::nullopt, {2}},
+                   {depthwise, forward, DataType::bf16, {3}},
+                   {blocked, backward_data, std::nullopt, {4}}};
+  EXPECT_EQ(model.coefficients(blocked, forward, DataType::bf16)[0], 1);
+  EXPECT_EQ(model.coefficients(blocked, forward, DataType::fp32)[0], 2);
+  EXPECT_EQ(model.coefficients(depthwise, forward, DataType::fp32)[0], 3);
+  EXPECT_EQ(model.coefficients(depthwise, backward_data, DataType::bf16)[0], 4);
 }
 
 TEST_F(BrokenSpec, BadJsonSaysTheLine) {

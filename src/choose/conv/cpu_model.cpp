@@ -8,13 +8,10 @@
 namespace tilesmith {
 
 double predicted_seconds(const ConvProblem& p, const KernelConfig& config, const CpuSpec& spec, int threads) {
-  // Of kernels that nothing was fitted to: about those of the others.
-  constexpr CpuConvTerms kUsual = {1.2, 0.2, 0.5, 0.5, 4, 8, 8, 4, 15, 10, 4, 1, 1000, 4000, 1};
   const CpuConvTerms terms = cpu_conv_terms(p, config, spec);
-  const CpuConvTerms* cycles = spec.conv_model.coefficients(config.algorithm.pipeline, p.direction, p.data_type);
-  if (cycles == nullptr) cycles = &kUsual;
+  const CpuConvTerms& cycles = spec.conv_model.coefficients(config.algorithm.pipeline, p.direction, p.data_type);
   // Threads share all of it, so that the order of kernels does not depend on their number.
-  return std::inner_product(terms.begin(), terms.end(), cycles->begin(), 0.0) / std::max(threads, 1);
+  return std::inner_product(terms.begin(), terms.end(), cycles.begin(), 0.0) / std::max(threads, 1);
 }
 
 }  // namespace tilesmith

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <tuple>
+
 #include "spec/fitted_terms.hpp"
 #include "spec/json_reader.hpp"
 #include "vocabulary/enum_table.hpp"
@@ -26,14 +29,11 @@ Result<CpuConvModel::Kernels> kernels_named(std::string_view name, const JsonRea
 
 }  // namespace
 
-const CpuConvTerms* CpuConvModel::coefficients(Pipeline pipeline, ConvDirection direction, DataType type) const {
-  const CpuConvTerms* usual = nullptr;
-  for (const Kernels& each : kernels) {
-    if (each.pipeline != pipeline || each.direction != direction) continue;
-    if (each.data_type == type) return &each.cycles;
-    if (!each.data_type) usual = &each.cycles;
-  }
-  return usual;
+const CpuConvTerms& CpuConvModel::coefficients(Pipeline pipeline, ConvDirection direction, DataType type) const {
+  const auto likeness = [&](const Kernels& each) {
+    return std::tuple(each.direction == direction, each.pipeline == pipeline, each.data_type == type, !each.data_type);
+  };
+  return std::ranges::max_element(kernels, {}, likeness)->cycles;
 }
 
 Result<CpuConvModel> read_cpu_conv_model(const JsonReader& reader) {
@@ -42,6 +42,7 @@ Result<CpuConvModel> read_cpu_conv_model(const JsonReader& reader) {
   TS_ASSIGN(model.command, reader.at("command").string());
   TS_ASSIGN(model.date, reader.at("date").string());
   TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
+  if (pipelines.empty()) return reader.at("pipelines").refuse("coefficients of one kernel at least");
   for (const auto& [name, item] : pipelines) {
     TS_ASSIGN(CpuConvModel::Kernels kernels, kernels_named(name, item));
     TS_ASSIGN(kernels.cycles, read_fitted_terms(item, kCpuConvTerms));

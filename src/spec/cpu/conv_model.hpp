@@ -47,12 +47,12 @@ struct CpuConvModel {
     std::optional<DataType> data_type{};  ///< none: of types that have no coefficients of their own
     CpuConvTerms cycles{};
   };
-  std::string command;  ///< that fitted the coefficients
-  std::string date;     ///< of the fit
-  std::vector<Kernels> kernels;
+  std::string command;           ///< that fitted the coefficients
+  std::string date;              ///< of the fit
+  std::vector<Kernels> kernels;  ///< at least one
 
-  /// Null where such kernels have none.
-  [[nodiscard]] const CpuConvTerms* coefficients(Pipeline pipeline, ConvDirection direction, DataType type) const;
+  /// Those of the kernels that are most alike: of the direction before those of the pipeline before those of the type.
+  [[nodiscard]] const CpuConvTerms& coefficients(Pipeline pipeline, ConvDirection direction, DataType type) const;
 };
 
 [[nodiscard]] Result<CpuConvModel> read_cpu_conv_model(const JsonReader& reader);

@@ -14,8 +14,8 @@ CudaConvLaunch gather_launch(const KernelConfig& config, const CudaSpec& spec, c
   CudaConvLaunch launch{
       .blocks = work.items(), .threads = facts.threads, .shared_bytes = facts.shared_bytes, .splits = work.splits};
   const bool weight = problem.direction == ConvDirection::backward_weight;
-  if (config.algorithm.split_k) {
-    launch.joins = weight && work.splits > 1;
+  if (work.splits > 1) {
+    launch.joins = weight;
     launch.part_bytes = work.items() * facts.part_bytes;
     launch.counters = weight ? 0 : work.tiles;
   }

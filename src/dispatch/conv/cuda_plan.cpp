@@ -86,6 +86,7 @@ Result<std::unique_ptr<ConvPlan>> CudaConvPlan::make(const ConvProblem& p, PlanI
                                                      CudaSplitMemory* split_memory) {
   TS_TRY(check_cuda_conv_sizes(p));
   const CudaConvLaunch figures = cuda_conv_launch(config, spec, p);
+  if (figures.part_bytes == 0 && figures.counters == 0) split_memory = nullptr;  // the sum is not cut
   CudaSplitMemory::Size size;
   if (split_memory != nullptr) {
     if (figures.blocks > kLongestOfConv)

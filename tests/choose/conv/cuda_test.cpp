@@ -496,6 +496,44 @@ TEST(CudaConvChoice, FiltersOfTwelveChannelsAreSummedEightBytesAtATime) {
   }
 }
 
+// Parts of a sum that is not cut would take 33 GB here, and a stream keeps them.
+TEST(CudaConvLaunch, SumsThatAreNotCutTakeNoMemory) {
+  for (const ConvDirection direction :
+       {ConvDirection::forward, ConvDirection::backward_data, ConvDirection::backward_weight}) {
+    const ConvProblem p{.direction = direction,
+                        .data_type = DataType::bf16,
+                        .type_out = DataType::bf16,
+                        .type_bias = DataType::bf16,
+                        .batch = 16,
+                        .groups = 624,
+                        .c = 1,
+                        .k = 1,
+                        .in_h = 81,
+                        .in_w = 81,
+                        .filter_h = 5,
+                        .filter_w = 5,
+                        .stride_h = 2,
+                        .stride_w = 2,
+                        .pad_h = 2,
+                        .pad_w = 2,
+                        .pad_high_h = 2,
+                        .pad_high_w = 2};
+    const auto ranking = rank(hopper(), p);
+    ASSERT_TRUE(ranking);
+    std::size_t found = 0;
+    for (const Candidate& candidate : ranking->candidates) {
+      const KernelConfig& config = candidate.recipe.main();
+      if (config.algorithm.pipeline != Pipeline::mma_sm80 || !config.algorithm.split_k) continue;
+      ++found;
+      const CudaConvLaunch launch = cuda_conv_launch(config, hopper(), p);
+      EXPECT_EQ(launch.splits, 1);
+      EXPECT_EQ(launch.part_bytes, 0);
+      EXPECT_EQ(launch.counters, 0);
+    }
+    EXPECT_GT(found, 0u);
+  }
+}
+
 // 176-216 on 38x38, H200: 111 us in tiles of 176 x 256, 170 in tiles of 128 x 128, of which a step brings as many rows
 // for half of the products.
 TEST(CudaConvChoice, LargeTilesGoFirstWhereChannelsAreCut) {

@@ -276,8 +276,8 @@ struct Conv {
           continue;
         }
       } else if constexpr (cfg::kSplitK) {
-        if (!join_partials<kThreads>(
-                args, static_cast<int>(it.tile), it.split, thread, ~0u, shared + kFlagOffset, [] { __syncthreads(); }, sums))
+        if (splits > 1 && !join_partials<kThreads>(args, static_cast<int>(it.tile), it.split, thread, ~0u,
+                                                   shared + kFlagOffset, [] { __syncthreads(); }, sums))
           continue;
       }
       if constexpr (kWeight)

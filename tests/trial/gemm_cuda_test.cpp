@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <set>
 
 #include "dispatch/test_store.hpp"
 #include "runtime/fake_libcuda.hpp"
@@ -29,6 +30,7 @@ class StandIn final : public GemmPlan {
   [[nodiscard]] Status run(const GemmArguments& arguments, const RunOptions& options) const override {
     EXPECT_NE(options.stream, nullptr) << "the default stream waits for others";
     seen = arguments;
+    stream = options.stream;
     GemmArguments a = arguments;
     float elsewhere = 0;
     if (fault_ == Fault::amax_left_out) a.amax = &elsewhere;
@@ -42,6 +44,7 @@ class StandIn final : public GemmPlan {
   }
 
   mutable GemmArguments seen;
+  mutable void* stream = nullptr;
 
  private:
   const GemmPlan& plan_;
@@ -143,6 +146,22 @@ TEST_F(CudaGemmTrials, MatricesOfTf32AreExactThere) {
       EXPECT_EQ(bits & 0x1fffU, 0U);
       EXPECT_NE(bits, 0U);
     }
+}
+
+// Since the library keeps memory for each stream that ran kernels.
+TEST_F(CudaGemmTrials, OneThreadsTrialsRunInOneStream) {
+  plan(everything());
+  std::set<void*> streams;
+  for (int i = 0; i < 3; ++i) {
+    auto trial = make_trial(*made, {DeviceKind::cuda, 0});
+    ASSERT_TRUE(trial) << trial.error().text();
+    const StandIn stand_in(*cpu_plan, Fault::none);
+    EXPECT_TRUE(trial->verify(stand_in, *reference));
+    streams.insert(stand_in.stream);
+    EXPECT_TRUE(trial->time(stand_in, {.max_samples = 1}));
+    streams.insert(stand_in.stream);
+  }
+  EXPECT_EQ(streams.size(), 1);
 }
 
 TEST_F(CudaGemmTrials, NothingIsLeftOnTheDevice) {

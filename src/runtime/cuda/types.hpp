@@ -134,6 +134,10 @@ enum class CaptureMode : int { global = 0, thread_local_ = 1, relaxed = 2 };
 enum class CaptureStatus : int { none = 0, active = 1, invalidated = 2 };
 
 inline constexpr unsigned kStreamNonBlocking = 1;
+/// CU_STREAM_PER_THREAD: the calling thread's own default stream.
+[[nodiscard]] inline Stream per_thread_stream() {
+  return reinterpret_cast<Stream>(std::uintptr_t{2});
+}
 inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kUserObjectNoSync = 1;     ///< its destruction is not waited for
 inline constexpr unsigned kGraphUserObjectMove = 1;  ///< the graph takes the caller's reference

@@ -1,4 +1,4 @@
-"""What tools share that fit figures of a chip's GEMM to timings: the timings, the program's ranking with a changed spec, the regret, and the report."""
+"""What tools share that fit figures of a chip's models to timings: the timings, the program's predictions with a changed spec, the regret, and the report."""
 import argparse
 import csv
 import json
@@ -19,6 +19,9 @@ class Fit(NamedTuple):
     least_gain: float  # of the loss, for a move to be made
     of_worst: float = 0  # the loss is the mean logarithm of the regret and this share of the largest
     holds: Callable = lambda line: True  # whether a problem's line is of those that are fitted to
+    passes: int = 2  # over all figures, or as many as gain
+    compound: bool = False  # whether a move multiplies the move that the figure has
+    predicts: Callable = None  # of a kernel's name, whether the loss is the error of its predicted seconds; none: it is the regret
 
 
 def measured(files):
@@ -40,14 +43,15 @@ def measured(files):
     return {line: kernels for line, kernels in problems.items() if len(kernels) > 1}
 
 
-def ranked(program, spec, arch, line):
-    """The kernels of a problem in dispatch's order."""
+def predicted(program, spec, arch, line):
+    """{kernel: seconds} of a problem, in dispatch's order."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "cuda").mkdir()
         (Path(folder) / "cuda" / f"{arch}.json").write_text(spec)
-        command = [program, "list", "--arch", arch, "--op", "gemm", "--candidates", "--json", *shlex.split(line)[1:]]
+        operation, *words = shlex.split(line)
+        command = [program, "list", "--arch", arch, "--op", operation, "--candidates", "--json", *words]
         found = subprocess.run(command, env=dict(os.environ, TILESMITH_SPEC_DIR=folder), check=True, capture_output=True, text=True).stdout
-    return [one["name"] for one in json.loads(found)["candidates"]]
+    return {one["name"]: one["predicted_seconds"] for one in json.loads(found)["candidates"]}
 
 
 def regret(kernels, listed):
@@ -56,11 +60,16 @@ def regret(kernels, listed):
     return kernels[common[0]] / min(kernels[name] for name in common)
 
 
+def squared_errors(kernels, listed, predicts):
+    """Of the logarithms of the predictions that are fitted."""
+    return [math.log(listed[name] / seconds) ** 2 for name, seconds in kernels.items() if name in listed and predicts(name)]
+
+
 class Judge:
     def __init__(self, fit, options, text, problems):
         self._fit, self._options, self._text, self._problems, self._known = fit, options, text, problems, {}
 
-    def regrets(self, moves):
+    def _predictions(self, moves):
         """Of each problem."""
         key = tuple(sorted(moves.items()))
         if key not in self._known:
@@ -68,37 +77,58 @@ class Judge:
             if self._options.bandwidth:
                 spec = re.sub(r'"bytes_per_second": [0-9.e+]+', f'"bytes_per_second": {self._options.bandwidth}', spec, count=1)
             arch = Path(self._options.spec).stem
-            self._known[key] = {line: regret(kernels, ranked(self._options.program, spec, arch, line)) for line, kernels in self._problems.items()}
+            self._known[key] = {line: predicted(self._options.program, spec, arch, line) for line in self._problems}
         return self._known[key]
 
+    def regrets(self, moves):
+        """Of each problem."""
+        return {line: regret(self._problems[line], listed) for line, listed in self._predictions(moves).items()}
+
+    def error(self, moves, lines):
+        """Of the predictions that are fitted, the root of the mean square of logarithms."""
+        listed = self._predictions(moves)
+        errors = [error for line in lines for error in squared_errors(self._problems[line], listed[line], self._fit.predicts)]
+        return math.sqrt(statistics.mean(errors)) if errors else 0
+
     def moves(self, lines):
-        """One figure after another, twice over, takes the move with which the loss is least."""
+        """One figure after another takes the move with which the loss is least."""
 
         def loss(moves):
-            found = [math.log(self.regrets(moves)[line]) for line in lines]
+            if self._fit.predicts:
+                return self.error(moves, lines)
+            regrets = self.regrets(moves)
+            found = [math.log(regrets[line]) for line in lines]
             return statistics.mean(found) + max(found) * self._fit.of_worst
 
         moves = {}
-        for _ in range(2):
+        for _ in range(self._fit.passes):
+            before = moves
             for figure, steps in self._fit.choices:
-                best = loss(moves)
+                best, begun = loss(moves), moves.get(figure, 1) if self._fit.compound else 1
                 for step in steps:
-                    if (now := loss(moves | {figure: step})) < best - self._fit.least_gain:
-                        best, moves = now, moves | {figure: step}
+                    if (now := loss(moves | {figure: step * begun})) < best - self._fit.least_gain:
+                        best, moves = now, moves | {figure: step * begun}
+            if moves == before:
+                break
         return moves
 
 
-def main(about, fit):
+def main(about, fit, arguments=lambda parser: None):
+    """`fit` is a Fit, or of the options, among which are those that `arguments` adds."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("timings", nargs="+", help="of an oracle (CSV) or of bench/tiles.py (JSON)")
     parser.add_argument("--program", default="build/bin/tilesmith")
     parser.add_argument("--spec", required=True)
     parser.add_argument("--bandwidth", help="bytes a second")
     parser.add_argument("--write", action="store_true")
+    arguments(parser)
     options = parser.parse_args()
+    fit = fit if isinstance(fit, Fit) else fit(options)
     files = " ".join(options.timings)
     try:
         problems = {line: kernels for line, kernels in measured(options.timings).items() if fit.holds(line)}
+        if fit.predicts:
+            problems = {line: kernels for line, kernels in problems.items() if any(map(fit.predicts, kernels))}
         text = Path(options.spec).read_text(encoding="utf-8")
     except OSError as error:
         parser.error(f"{error.filename}: {error.strerror}")
@@ -107,14 +137,20 @@ def main(about, fit):
     if not problems:
         parser.error(f"{files}: no problem of those that are fitted to has two kernels that were timed")
     judge, lines = Judge(fit, options, text, problems), list(problems)
-    moves, unseen = judge.moves(lines), {}
+    moves, unseen, errors = judge.moves(lines), {}, []
     for fold in range(5):
         held = lines[fold::5]
         seen = [line for line in lines if line not in held]
-        found = judge.regrets(judge.moves(seen) if seen else {})
+        of_seen = judge.moves(seen) if seen else {}
+        found = judge.regrets(of_seen)
         unseen |= {line: found[line] for line in held}
+        if fit.predicts and held:
+            errors.append(judge.error(of_seen, held) ** 2)
     for figure, move in moves.items():
         print(f"{': '.join(figure)} {move}")
+    if fit.predicts:
+        unseen_error = math.sqrt(statistics.mean(errors))
+        print(f"error of predictions: before {judge.error({}, lines):.3f}, fitted {judge.error(moves, lines):.3f}, unseen {unseen_error:.3f}")
     for what, found in (("before", judge.regrets({})), ("fitted", judge.regrets(moves)), ("unseen", unseen)):
         mean = math.exp(statistics.mean(map(math.log, found.values())))
         worst = max(found, key=found.get)

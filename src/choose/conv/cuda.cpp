@@ -98,6 +98,14 @@ void predict_from_memory(const CudaSpec& spec, const GemmProblem& problem, std::
   }
 }
 
+/// GEMM's predictions leave out what all of its kernels have in common; others stand beside them here.
+void begin_as_others(const CudaConvMatrixModel& model, std::vector<Candidate>& candidates) {
+  for (Candidate& candidate : candidates) {
+    const bool portable = candidate.recipe.main().algorithm.pipeline == Pipeline::mma_sm80;
+    candidate.predicted_seconds += 1e-6 * (portable ? model.portable_begin_us : model.begin_us);
+  }
+}
+
 /// Kernels read w as it lies, at full speed.
 Status check_plain_w(const ConvProblem& problem) {
   if (!problem.packed_w) return {};
@@ -157,6 +165,7 @@ Result<Ranking> rank(const CudaSpec& spec, const ConvProblem& problem) {
     if (products && !products->candidates.empty()) {
       const bool weight = problem.direction == ConvDirection::backward_weight;
       if (weight) predict_from_memory(spec, *gemm, products->candidates);
+      begin_as_others(spec.conv.models.matrix, products->candidates);
       candidates.insert(candidates.begin(), products->candidates.begin(), products->candidates.end());
       best_first(candidates);
       if (!weight) put_whole_pixels_first(spec, *gemm, candidates);

@@ -183,12 +183,12 @@ CudaConvRuns mapped_work(const KernelConfig& config, const CudaSpec& spec, const
   const double of_step = pixels * (weight ? of_weight_pixel : of_data_pixel) + model.step_cycles;
   const double second = 1e-9 / model.clock_ghz;  // of a cycle
   const double compute = second * w.rounds * w.steps_of_run() * static_cast<double>(w.resident) * of_step;
-  w.seconds = std::max(compute, spec.reference.memory_seconds(bytes_of(p))) + second * model.run_cycles +
+  w.seconds = std::max(compute, spec.reference.memory_seconds(bytes_of(p))) + second * w.rounds * model.run_cycles +
               spec.reference.launch_seconds();
   if (cluster > 1)  // runs are added up by clusters, and these by whichever is last
     w.seconds += 1e-6 * (w.runs > cluster ? spec.conv.join.clusters_us : spec.conv.join.cluster_us);
   else if (weight)
-    w.seconds += runs_join_seconds(spec, spec.conv.join.runs_us, w.blocks() * facts.part_bytes);
+    w.seconds += runs_join_seconds(spec, 0, w.blocks() * facts.part_bytes);
   return w;
 }
 
@@ -222,7 +222,7 @@ CudaConvRuns cuda_grouped_work(const KernelConfig& config, const CudaSpec& spec,
   const double cached =
       w.steps() * static_cast<double>(w.stage_bytes) / (model.cached * spec.reference.bytes_per_second);
   w.seconds = std::max({compute, cached, spec.reference.memory_seconds(bytes_of(p))}) + spec.reference.launch_seconds();
-  w.seconds += weight ? runs_join_seconds(spec, 0, w.blocks() * facts.part_bytes)
+  w.seconds += weight ? runs_join_seconds(spec, spec.conv.join.runs_us, w.blocks() * facts.part_bytes)
                       : 1e-9 * model.data_run_cycles / model.clock_ghz;
   return w;
 }

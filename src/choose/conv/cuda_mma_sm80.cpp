@@ -12,12 +12,6 @@
 namespace tilesmith {
 namespace {
 
-/// A step that is gathered element by element takes about so many times as long as one of 16-byte copies, and one of
-/// 8-byte copies.
-double reading_cost(int bits, const CudaConvGatherModel& model) {
-  return bits == 128 ? 1 : bits == 64 ? model.halves : model.elements;
-}
-
 /// Elements that a problem's tensors let kernels read together.
 int gather_reads(const ConvProblem& p) {
   const int bits = bits_of(p.data_type);
@@ -41,24 +35,58 @@ bool gather_is_needless(const KernelConfig& config, const ConvProblem& problem) 
   return config.algorithm.vector[0] != gather_reads(problem) || facts.pairs != access.pairs;
 }
 
+double begin_us(const CudaConvGatherModel& model, ConvDirection direction) {
+  return direction == ConvDirection::forward         ? model.begin_us
+         : direction == ConvDirection::backward_data ? model.data_begin_us
+                                                     : model.weight_begin_us;
+}
+/// A step of a block, of which an SM has so many: a thread works out the place of each of its copies, or all blocks
+/// multiply at a share of the chip's peak. Of 2200 timings on an H200 (copies of 2, 8 and 16 bytes, all directions)
+/// tiles took 65 to 120 ns for each copy of a thread, whatever its width (docs/log/2026-11-cuda-conv.md).
+double step_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
+                    const ConvProblem& problem, std::int64_t resident) {
+  const CudaConvGatherModel& model = spec.conv.models.gather;
+  const CudaConvResources facts = cuda_conv_resources(config);
+  const Algorithm& a = config.algorithm;
+  const double products = 2.0 * a.tile[0] * a.tile[1] * facts.stage_k *
+                          static_cast<double>(resident * spec.reference.sms) /
+                          (1e12 * std::max(spec.reference.tflops_of(problem.data_type), 1.0) * row.efficiency);
+  const bool weight = problem.direction == ConvDirection::backward_weight;
+  double ns = (weight ? model.weight_copy_ns : model.copy_ns) * (a.tile[0] + a.tile[1]);
+  if (problem.direction == ConvDirection::backward_data) {
+    // Columns beyond the result's are not read.
+    const auto tiles = static_cast<double>(ceil_div(problem.c, std::int64_t{a.tile[1]}));
+    ns += (model.data_column_copy_ns - model.copy_ns) * static_cast<double>(problem.c) / tiles;
+  }
+  constexpr int kThreadsOfEightWarps = 256;
+  const double copies = 1e-9 * ns * facts.stage_k / a.vector[0] / facts.threads *
+                        (facts.threads == kThreadsOfEightWarps ? model.eight_warps : 1);
+  return std::max(products, copies);
+}
+
 double gather_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
                       const ConvProblem& problem) {
+  const CudaConvGatherModel& model = spec.conv.models.gather;
   const CudaConvResources facts = cuda_conv_resources(config);
   const CudaConvWork work = cuda_conv_work(config, spec, problem);
   const Algorithm& a = config.algorithm;
-  const double peak = 1e12 * std::max(spec.reference.tflops_of(problem.data_type), 1.0);
-  const double step = 2.0 * a.tile[0] * a.tile[1] * facts.stage_k * static_cast<double>(work.places) /
-                      (peak * row.efficiency) *
-                      reading_cost(a.vector[0] * bits_of(problem.data_type), spec.conv.models.gather);
+  const std::int64_t resident =
+      std::clamp<std::int64_t>(ceil_div(work.items(), std::int64_t{spec.reference.sms}), 1, facts.blocks_per_sm);
   const double rounds = static_cast<double>(ceil_div(work.items(), work.places));
-  double seconds = rounds * (static_cast<double>(ceil_div(work.steps, std::int64_t{work.splits})) + a.stages) * step;
-  if (work.splits > 1 && problem.direction == ConvDirection::backward_weight)
+  const double steps = static_cast<double>(ceil_div(work.steps, std::int64_t{work.splits}));
+  const bool weight = problem.direction == ConvDirection::backward_weight;
+  const double of_tile = 1e-6 * model.tile_us + 1e-9 * (weight ? model.weight_result_ns : model.result_ns) * a.tile[0] *
+                                                    a.tile[1] / facts.threads;
+  double seconds = 1e-6 * begin_us(model, problem.direction) + spec.reference.launch_seconds() +
+                   rounds * (of_tile + steps * step_seconds(config, row, spec, problem, resident));
+  if (a.split_k) seconds *= model.cuts;
+  if (work.splits > 1 && weight)
     seconds += spec.reference.launch_seconds() + 1e-6 * spec.conv.join.runs_us +
                static_cast<double>(work.items() * facts.part_bytes) / spec.conv.join.runs_bytes_per_second;
   else if (work.splits > 1)
     seconds += 1e-6 * spec.gemm.join_us +
                work.splits * static_cast<double>(facts.part_bytes) / spec.gemm.join_bytes_per_second;
-  return std::max(seconds, spec.reference.memory_seconds(bytes_of(problem))) + spec.reference.launch_seconds();
+  return std::max(seconds, spec.reference.memory_seconds(bytes_of(problem)) + spec.reference.launch_seconds());
 }
 
 }  // namespace

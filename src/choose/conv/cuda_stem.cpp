@@ -102,7 +102,8 @@ CudaConvRuns cuda_stem_work(const KernelConfig& config, const CudaSpec& spec, co
   const double cycles = products / model.products +
                         model.unit_cycles * static_cast<double>(w.stage_bytes / kUnitBytes) + model.step_cycles;
   const double compute = 1e-9 * w.steps() * cycles * alone / model.clock_ghz / spec.reference.sms * w.uneven;
-  w.seconds = std::max(compute, spec.reference.memory_seconds(bytes_of(p))) + spec.reference.launch_seconds();
+  w.seconds = std::max(compute, spec.reference.memory_seconds(bytes_of(p))) + spec.reference.launch_seconds() +
+              1e-6 * model.begin_us;
   if (weight) w.seconds += runs_join_seconds(spec, 0, w.blocks() * facts.part_bytes);
   return w;
 }

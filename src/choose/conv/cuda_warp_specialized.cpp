@@ -21,6 +21,8 @@
 namespace tilesmith {
 namespace {
 
+constexpr std::int64_t kSectorBits = 256;
+
 /// Channels of a step: 128 bytes.
 std::int64_t step_channels(const ConvProblem& p) {
   return 1024 / bits_of(p.data_type);
@@ -62,25 +64,30 @@ std::int64_t tiles_of(const KernelConfig& config, const ConvProblem& p, const Cu
 }
 
 /// Of a tile of forward and backward data. The table's figures are of products; the rows of pixels and of filters that
-/// a step brings take their time too, and more where channels are no whole 32 bytes, so that rows lie in a sector more.
-/// Of 154 drawn layers tiles took 1.8 to 2.2 ns a row, and forward with such rows 2.4 to 3
-/// (docs/log/2026-11-cuda-conv.md).
-double step_us(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec, const ConvProblem& p) {
+/// a step brings take their time too, and more where channels are no whole 32 bytes, so that rows lie in a sector more,
+/// or no more than one.
+/// Of 154 drawn layers tiles took 1.8 to 2.2 ns a row, and forward with such rows 2.4 to 3; where few blocks share the
+/// L2 cache, less (docs/log/2026-11-cuda-conv.md).
+double step_us(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec, const ConvProblem& p,
+               std::int64_t tiles) {
   const CudaConvRows& rows = spec.conv.rows;
-  const bool straddles = read_channels(p) * bits_of(p.data_type) % 256 != 0;
+  const std::int64_t bits = read_channels(p) * bits_of(p.data_type);
+  const bool straddles = bits % kSectorBits != 0 || bits == kSectorBits;
   const double straddle = p.direction == ConvDirection::forward ? rows.straddle_ns : rows.data_straddle_ns;
   const double ns = rows.ns + (straddles ? straddle : 0);
   std::int64_t filters = config.algorithm.tile[1];
   // Those of backward data come in boxes of 64 channels of the result, by as many of what is read.
   if (p.direction == ConvDirection::backward_data) filters = ceil_div(filters, std::int64_t{64}) * 64;
-  return std::max(row.step_us, 1e-3 * ns * static_cast<double>(config.algorithm.tile[0] + filters));
+  constexpr double kEnough = 2.0 / 3;  // of the SMs take all that the cache gives
+  const double busy = std::min(1.0, static_cast<double>(tiles) / (kEnough * spec.reference.sms));
+  return std::max(row.step_us, 1e-3 * ns * std::sqrt(busy) * static_cast<double>(config.algorithm.tile[0] + filters));
 }
 
 /// The same, or one of `splits` parts of it.
 double window_item_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
-                           const ConvProblem& p, std::int64_t steps, int splits) {
-  const double item =
-      1e-6 * (static_cast<double>(ceil_div(steps, std::int64_t{splits})) * step_us(config, row, spec, p) + row.end_us);
+                           const ConvProblem& p, std::int64_t steps, int splits, std::int64_t tiles) {
+  const double step = step_us(config, row, spec, p, tiles);
+  const double item = 1e-6 * (static_cast<double>(ceil_div(steps, std::int64_t{splits})) * step + row.end_us);
   if (splits == 1) return item;
   return item + 1e-6 * spec.gemm.join_us +
          splits * static_cast<double>(cuda_conv_resources(config).part_bytes) / spec.gemm.join_bytes_per_second;
@@ -101,13 +108,16 @@ double boxes_seconds(const KernelConfig& config, const CudaSpec& spec) {
 /// Of the block that has most to do. Blocks take tiles by turns, those of the phase with most taps first.
 double phases_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec, const ConvProblem& p) {
   const std::int64_t places = cuda_gemm_places(gemm_of_window(config), spec);
-  const double store = boxes_seconds(config, spec);
+  const double store = boxes_seconds(config, spec) + 1e-6 * spec.conv.models.window.data_tile_us;
+  const std::vector<CudaConvPhase> phases = cuda_conv_phases(p);
+  std::int64_t all = 0;
+  for (const CudaConvPhase& phase : phases) all += tiles_of(config, p, phase);
   double seconds = 0;
   std::int64_t before = 0;
-  for (const CudaConvPhase& phase : cuda_conv_phases(p)) {
+  for (const CudaConvPhase& phase : phases) {
     const std::int64_t tiles = tiles_of(config, p, phase);
     const std::int64_t own = ceil_div(before + tiles, places) - ceil_div(before, places);
-    seconds += static_cast<double>(own) * (window_item_seconds(config, row, spec, p, phase.steps, 1) + store);
+    seconds += static_cast<double>(own) * (window_item_seconds(config, row, spec, p, phase.steps, 1, all) + store);
     before += tiles;
   }
   return seconds;
@@ -121,6 +131,14 @@ double met_bytes(const ConvProblem& p) {
   return bytes_of(p) - (1 - share) * static_cast<double>(pixels_of_x(p) * p.groups * p.c) * bits_of(p.data_type) / 8;
 }
 
+/// Backward weight: pixels of fewer than 32 bytes take as long as those of other directions that lie in a sector more.
+/// Groups of 8 by 5x5 taps, stride 2, 48x48 took 18.3 us in tiles of 64 x 64, a step 0.34 (H200).
+double narrow_step_us(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
+  if (p.c * bits_of(p.data_type) >= kSectorBits) return 0;
+  const auto& tile = config.algorithm.tile;
+  return 1e-3 * (spec.conv.rows.ns + spec.conv.rows.straddle_ns) * (tile[0] + tile[1]);
+}
+
 /// Backward weight in so many blocks, which have equal shares of all tiles. Where a tile has a whole number of blocks,
 /// those of all tiles pass over the same pixels at the same time, which then come from memory once; else a step takes
 /// longer. Of one tap a tile that is as high or as wide as the result is a little faster than others.
@@ -131,7 +149,8 @@ double weight_seconds(const KernelConfig& config, const CudaGemmTile& row, const
   const double steps = static_cast<double>(shape.k / step_channels(p));
   const double of_tile = static_cast<double>(blocks) / static_cast<double>(tiles);
   const bool whole = taps_of(p) == 1 && (shape.m <= config.algorithm.tile[0] || shape.n <= config.algorithm.tile[1]);
-  const double step = row.step_us * (blocks % tiles == 0 ? 1 : model.scattered) * (whole ? model.whole : 1) *
+  const double step = std::max(row.step_us, narrow_step_us(config, spec, p)) *
+                      (blocks % tiles == 0 ? 1 : model.scattered) * (whole ? model.whole : 1) *
                       cut_cost_of_weight(shape.m, config.algorithm.tile[0], model);
   const double compute = 1e-6 * (steps / of_tile * step + row.end_us * std::max(1 / of_tile, model.least_end));
   const double memory = spec.reference.memory_seconds(met_bytes(p));
@@ -183,8 +202,8 @@ double split_weight_seconds(const KernelConfig& config, const CudaGemmTile& row,
          1e-6 * spec.conv.join.split_us;
 }
 
-double window_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
-                      const ConvProblem& problem) {
+double work_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
+                    const ConvProblem& problem) {
   if (config.algorithm.split_k && problem.direction == ConvDirection::backward_weight)
     return split_weight_seconds(config, row, spec, problem);
   const CudaGemmShape shape = cuda_window_shape(problem);
@@ -196,7 +215,7 @@ double window_seconds(const KernelConfig& config, const CudaGemmTile& row, const
   switch (problem.direction) {
     case ConvDirection::forward:
       seconds = cut * static_cast<double>(ceil_div(work.items, places)) *
-                window_item_seconds(config, row, spec, problem, steps, work.splits);
+                window_item_seconds(config, row, spec, problem, steps, work.splits, work.items);
       break;
     case ConvDirection::backward_data:
       seconds = cut * phases_seconds(config, row, spec, problem);
@@ -205,6 +224,13 @@ double window_seconds(const KernelConfig& config, const CudaGemmTile& row, const
       return weight_seconds(config, row, spec, problem, work.items, work.blocks);
   }
   return spec.reference.launch_seconds() + std::hypot(seconds, memory);  // neither hides the other whole
+}
+
+double window_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
+                      const ConvProblem& problem) {
+  const CudaConvWindowModel& model = spec.conv.models.window;
+  const bool weight = problem.direction == ConvDirection::backward_weight;
+  return 1e-6 * (weight ? model.weight_begin_us : model.begin_us) + work_seconds(config, row, spec, problem);
 }
 
 /// Backward data, one coordinate of a phase: pixels `first` + stride * j of x. Tap t meets them from pixel

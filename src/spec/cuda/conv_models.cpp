@@ -67,6 +67,9 @@ Status read_hopper(const JsonReader& reader, CudaConvModels& m) {
                                           {"two_stages", &m.halo.two_stages},
                                           {"stride", &m.halo.stride},
                                           {"join_us", &m.halo.join_us}}));
+  TS_TRY(read_figures(reader.at("window"), {{"begin_us", &m.window.begin_us},
+                                            {"data_tile_us", &m.window.data_tile_us},
+                                            {"weight_begin_us", &m.window.weight_begin_us}}));
   TS_TRY(read_figures(reader.at("weight"), {{"scattered", &m.weight.scattered},
                                             {"whole", &m.weight.whole},
                                             {"cut", &m.weight.cut},
@@ -80,9 +83,19 @@ Status read_hopper(const JsonReader& reader, CudaConvModels& m) {
 
 Result<CudaConvModels> read_cuda_conv_models(const JsonReader& reader, bool hopper) {
   TS_TRY(reader.only({"gather", "depthwise", "groups", "stem", "direct", "matrix", "strips", "bands", "whole", "maps",
-                      "halo", "weight", "clusters"}));
+                      "halo", "window", "weight", "clusters"}));
   CudaConvModels m;
-  TS_TRY(read_figures(reader.at("gather"), {{"elements", &m.gather.elements}, {"halves", &m.gather.halves}}));
+  TS_TRY(read_figures(reader.at("gather"), {{"begin_us", &m.gather.begin_us},
+                                            {"data_begin_us", &m.gather.data_begin_us},
+                                            {"weight_begin_us", &m.gather.weight_begin_us},
+                                            {"tile_us", &m.gather.tile_us},
+                                            {"result_ns", &m.gather.result_ns},
+                                            {"weight_result_ns", &m.gather.weight_result_ns},
+                                            {"copy_ns", &m.gather.copy_ns},
+                                            {"data_column_copy_ns", &m.gather.data_column_copy_ns},
+                                            {"weight_copy_ns", &m.gather.weight_copy_ns},
+                                            {"eight_warps", &m.gather.eight_warps},
+                                            {"cuts", &m.gather.cuts}}));
   TS_TRY(read(reader.at("depthwise"), m.depthwise));
   TS_TRY(read_figures(reader.at("groups"), {{"clock_ghz", &m.groups.clock_ghz},
                                             {"cached", &m.groups.cached},
@@ -94,7 +107,8 @@ Result<CudaConvModels> read_cuda_conv_models(const JsonReader& reader, bool hopp
                                           {"products", &m.stem.products},
                                           {"unit_cycles", &m.stem.unit_cycles},
                                           {"step_cycles", &m.stem.step_cycles},
-                                          {"warps", &m.stem.warps}}));
+                                          {"warps", &m.stem.warps},
+                                          {"begin_us", &m.stem.begin_us}}));
   TS_TRY(read_figures(reader.at("direct"), {{"clock_ghz", &m.direct.clock_ghz},
                                             {"load_cycles", &m.direct.load_cycles},
                                             {"copy_cycles", &m.direct.copy_cycles},
@@ -107,7 +121,9 @@ Result<CudaConvModels> read_cuda_conv_models(const JsonReader& reader, bool hopp
                                             {"crowd", &m.matrix.crowd},
                                             {"scattered", &m.matrix.scattered},
                                             {"within_lines", &m.matrix.within_lines},
-                                            {"joined", &m.matrix.joined}}));
+                                            {"joined", &m.matrix.joined},
+                                            {"portable_begin_us", &m.matrix.portable_begin_us},
+                                            {"begin_us", &m.matrix.begin_us}}));
   if (hopper) TS_TRY(read_hopper(reader, m));
   return m;
 }

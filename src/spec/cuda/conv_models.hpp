@@ -7,9 +7,12 @@
 
 namespace tilesmith {
 
-/// How much longer a tile of the general template takes where it reads element by element, and 8 bytes at a time.
+/// The general template. A launch begins, by direction; a tile begins and ends, longer for each result of a thread. A
+/// step takes as long as a thread's copies, one after the other, in backward data longer for columns, which are filters
+/// far apart; `eight_warps` times that in blocks of so many. Kernels that may cut a sum take `cuts` times as long.
 struct CudaConvGatherModel {
-  double elements = 0, halves = 0;
+  double begin_us = 0, data_begin_us = 0, weight_begin_us = 0, tile_us = 0, result_ns = 0, weight_result_ns = 0;
+  double copy_ns = 0, data_column_copy_ns = 0, weight_copy_ns = 0, eight_warps = 0, cuts = 0;
 };
 
 /// Instructions that an SM issues in a cycle, of a warp and at most; cycles of a block beside its instructions, for a
@@ -32,9 +35,9 @@ struct CudaConvGroupsModel {
 };
 
 /// First layers. Multiply-adds that mma.sync does in a cycle; of an SM, cycles of a unit that is brought, and of a
-/// step; the warps that are enough to hide what each waits for.
+/// step; the warps that are enough to hide what each waits for; what a launch takes beside.
 struct CudaConvStemModel {
-  double clock_ghz = 0, products = 0, unit_cycles = 0, step_cycles = 0, warps = 0;
+  double clock_ghz = 0, products = 0, unit_cycles = 0, step_cycles = 0, warps = 0, begin_us = 0;
 };
 
 /// Few channels by boxes: what an SM takes for a load of four matrices of operands and what it is multiplied with, for
@@ -81,6 +84,12 @@ struct CudaConvHaloModel {
   double overlap = 0, three_stages = 0, two_stages = 0, stride = 0, join_us = 0;
 };
 
+/// Through im2col maps: what a launch takes beside its tiles, forward and backward data, and backward weight; and each
+/// tile of backward data beside what it takes forward.
+struct CudaConvWindowModel {
+  double begin_us = 0, data_tile_us = 0, weight_begin_us = 0;
+};
+
 /// Backward weight through im2col maps. With equal shares: how much longer a step takes whose tile has no whole number
 /// of blocks, and where one tile has all channels; a tile that is cut, by its share; the least part of a tile's end
 /// that a block has. With split sums: how memory's time and the L2 cache's overlap, and both with products.
@@ -90,9 +99,11 @@ struct CudaConvWeightModel {
 
 /// GEMM's candidates for filters of one tap. A tile with all channels goes first within `nearly` of the least. Backward
 /// weight, times GEMM's prediction: split products of more blocks than `crowd` of the chip, equal shares, and tiles
-/// that begin within lines of the cache; then products whose parts are added.
+/// that begin within lines of the cache; then products whose parts are added. Where GEMM's candidates stand among
+/// others, a launch takes so much beside, of the portable pipeline and of Hopper's.
 struct CudaConvMatrixModel {
   double nearly = 0, split = 0, crowd = 0, scattered = 0, within_lines = 0, joined = 0;
+  double portable_begin_us = 0, begin_us = 0;
 };
 
 /// A cluster lies in one of so many parts of a chip, of which one has fewer SMs than the others.
@@ -113,6 +124,7 @@ struct CudaConvModels {
   CudaConvWholeModel whole;
   CudaConvMapsModel maps;
   CudaConvHaloModel halo;
+  CudaConvWindowModel window;
   CudaConvWeightModel weight;
   CudaConvClusters clusters;
 };

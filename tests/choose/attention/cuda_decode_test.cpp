@@ -126,6 +126,9 @@ TEST(CudaDecode, ClustersJoinWhatHasFewKeys) {
   EXPECT_EQ(cluster_of(p), 0);
   p.seqlen_k = 1000, p.mode = SequenceMode::group;
   EXPECT_EQ(cluster_of(p), 0) << "items are known to the device alone";
+  EXPECT_EQ(cluster_of(decode_problem(1, 64, 1, 1024)), 8);
+  EXPECT_EQ(cluster_of(decode_problem(4, 64, 1, 1024)), 0) << "four tiles of rows read the same keys";
+  EXPECT_EQ(cluster_of(decode_problem(1, 64, 8, 4096)), 0) << "hardly faster by the model, and slower in truth";
 }
 
 // 168 key heads for 132 SMs: each has a whole one, and a piece of the others.

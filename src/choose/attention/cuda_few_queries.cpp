@@ -30,7 +30,14 @@ double few_queries_seconds(const KernelConfig& config, const CudaFewQueriesModel
   const double turns = tiles / slots > kLongQueue ? tiles / slots : rounds;
   // Measured at 2 to 6 % more where heads that could be packed are not (docs/log/2026-11-cuda-decode.md).
   const double again = tiles_of_keys > 1 ? 1.02 : 1;
-  const double filled = std::min(1.0, tiles / slots);
+  // Where tiles follow one another, and others of the SM multiply meanwhile, the first copies of short steps come in
+  // the time of the last tile: 1 to 4 % of shapes of these head dims (docs/log/2026-11-cuda-decode.md).
+  constexpr int kShortStep = 64, kMeasuredFrom = 65, kMeasuredTo = 128;
+  const Algorithm& a = config.algorithm;
+  const int head_dim = std::max(s.head_dim_qk, s.head_dim_v);
+  const bool hides_copies = facts.tile_keys <= kShortStep && head_dim >= kMeasuredFrom && head_dim <= kMeasuredTo &&
+                            (facts.blocks_per_sm > 1 || (a.ping_pong && a.q_stages > 1));
+  const double filled = tiles > slots && hides_copies ? 0 : std::min(1.0, tiles / slots);
   return (chip.launch_us + model.start_us + filled * model.fill_us) * kMicrosecond + again * turns * steps * step;
 }
 

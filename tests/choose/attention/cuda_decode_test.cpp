@@ -387,6 +387,16 @@ TEST(CudaDecode, GoesFirstWhereTilesLeaveTheChipIdle) {
   EXPECT_FALSE(is_first(decode_problem(16, 32, 8, 8192))) << "tiles fill the chip";
 }
 
+TEST(CudaDecode, ManyItemsAreTilesOfShortSteps) {
+  for (const AttentionProblem& p :
+       {decode_problem(128, 32, 8, 1024), decode_problem(64, 32, 32, 1024), decode_problem(128, 64, 8, 8192)}) {
+    const Ranking ranking = rank(hopper(), p).value();
+    const Algorithm& first = ranking.candidates.front().recipe.main().algorithm;
+    EXPECT_EQ(first.pipeline, Pipeline::warp_specialized);
+    EXPECT_EQ(first.tile[1], 64) << "those of 128 keys take 1 to 3 % longer";
+  }
+}
+
 TEST(CudaDecode, WhatHasNotBeenTestedComesLast) {
   const AttentionProblem p = decode_problem(2, 32, 4, 8192);
   CudaSpec spec = hopper();

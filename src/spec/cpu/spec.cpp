@@ -236,7 +236,7 @@ CpuSpec on_chip(CpuSpec spec, std::string_view family) {
   const auto settle = [&](auto& instructions) {
     for (auto& instruction : instructions) {
       for (const auto& [chip, products] : instruction.products_on)
-        if (chip == family) instruction.products_per_cycle = products;
+        if (family.starts_with(chip)) instruction.products_per_cycle = products;
       if (half) instruction.products_per_cycle /= 2;
     }
   };

@@ -27,7 +27,7 @@ struct CpuTiles {
   std::vector<int> tile_n;
 };
 
-/// Products a cycle by vendor and family of /proc/cpuinfo ("GenuineIntel 6").
+/// Products a cycle by the beginning of vendor and family of /proc/cpuinfo ("AuthenticAMD 25").
 using ProductsOnChips = std::vector<std::pair<std::string, double>>;
 
 /// What one instruction offers attention.

@@ -106,6 +106,23 @@ TEST(CpuConvTerms, EveryKernelHasCoefficients) {
     });
 }
 
+// Terms are listed without a chip, and coefficients were fitted to them: a Xeon has to count the same.
+TEST(CpuConvTerms, AreThoseOfTheChipsThatWereMeasured) {
+  const CpuFacts facts = testing::every_level(1);
+  for (const CpuSpec& spec : facts.levels) {
+    const CpuSpec xeon = on_chip(spec, "GenuineIntel 6");
+    enumerate_cpu_conv(spec, [&](const KernelConfig& config) {
+      const auto& signature = std::get<ConvSignature>(config.signature);
+      ConvProblem p{.direction = signature.direction, .data_type = signature.data_type};
+      p.groups = signature.depthwise ? 64 : 1;
+      p.c = p.k = signature.depthwise ? 1 : 64;
+      p.in_h = p.in_w = 14;
+      EXPECT_EQ(cpu_conv_terms(p, config, spec), cpu_conv_terms(p, config, xeon)) << native_name(config);
+      return true;
+    });
+  }
+}
+
 TEST(CpuConvTerms, ListsTheKernelsThatAreRanked) {
   const CpuFacts facts = testing::every_level(1);
   for (const std::int64_t channels : {1, 4, 24}) {

@@ -5,7 +5,7 @@
     python3 tools/fit_model.py oracle.csv --spec specs/cuda/sm_90a.json [--write]
     tilesmith bench --op attention --oracle --sample 40 --seed 15 --threads 1 --processor-time --csv oracle.csv
     python3 tools/fit_model.py oracle.csv --spec specs/cpu/x86_64_{amx,v4_bf16,v4,v3}.json [--chips "GenuineIntel 6"]
-    tilesmith bench --op conv --oracle --sample 300 --seed 15 --types fp32,bf16,int8 --threads 1 --processor-time --csv oracle.csv
+    tilesmith bench --op conv --oracle --sample 300 --seed 15 --types fp32,bf16,int8 --threads 1 --processor-time --csv oracle.csv    (gemm alike)
     python3 tools/fit_model.py oracle.csv --spec specs/cpu/x86_64_{amx,v4_bf16,v4,v3}.json
 
 A CPU runs the kernels of several levels, each with a spec of its own; the machine's level comes first. --chips writes
@@ -35,11 +35,15 @@ from scipy.optimize import lsq_linear
 # rate in the tile table was measured stay near it, as few of the problems that are drawn are long enough to show it.
 LIMITS = {"products": (0.25, 4), "memory": (0.5, 2), "launch": (1, 20)}
 MEASURED_RATES = {"warpspec": {"products": (0.95, 1.1)}}
+# Those of CPU kernels: instructions at their rate or half of it; a vector of sums loaded, added to and stored; a vector read from the second-level cache. The problems
+# that are drawn are too small to tell these, of which large ones consist.
+CPU_LIMITS = {"attention": {}, "conv": {}, "gemm": {"products": (1, 2), "sums": (2, 8), "reads_a": (0, 2), "reads_b": (0, 0.1)}}
+BLOCKS = {"attention": "attention_fwd", "conv": "conv", "gemm": "gemm"}  # of a CPU's spec
 # Rows that what kernels alike have in common counts as, beside those of the kernels themselves. Convolution has several times as many kernels as attention.
-ROWS_OF_ALIKE = {"attention": 1, "conv": 15}
-# Fits in turn, of convolution: before the next, the rows of a problem whose first kernel is not the fastest count this much more for a regret of one more, at most
+ROWS_OF_ALIKE = {"attention": 1, "conv": 15, "gemm": 40}
+# Fits in turn, of convolution and GEMM on CPUs: before the next, the rows of a problem whose first kernel is not the fastest count this much more for a regret of one more, at most
 # so much of their own weight in all.
-TURNS = {"attention": 1, "conv": 12}
+TURNS = {"attention": 1, "conv": 12, "gemm": 12}
 MORE_FOR_REGRET, MOST_MORE = 2, 20
 
 
@@ -80,7 +84,18 @@ def kernels_of(name):
     conv = re.match(r"conv_((?:fwd|bwd_data|bwd_weight)_[a-z0-9]+)_", name)
     if conv:
         return (level, f"{pipeline}_{conv.group(1)}")
-    return (level, f"{pipeline}_{name.split('_')[2]}" if level else pipeline)
+    data_type = re.match(r"(?:gemm_standard_a|attention_\w+?)_([a-z0-9]+)_", name)
+    return (level, f"{pipeline}_{data_type.group(1)}" if level else pipeline)
+
+
+def coefficients_of(specs, operation):
+    """Those that the specs have: {(level, kernels): {term: cycles}}."""
+    found = {}
+    for path in specs:
+        spec = json.loads(path.read_text(encoding="utf-8"))
+        block = spec[BLOCKS[operation]]["model"]["pipelines"]
+        found |= {(spec["arch"], name): figures for name, figures in block.items()}
+    return found
 
 
 class Data:
@@ -107,6 +122,21 @@ class Data:
         best = np.array([self.seconds[self.problem == i].min() for i in range(len(problems))])
         self.weight = best[self.problem] / self.seconds
         self.problems = problems
+        self.fixed = {}
+
+    def keep(self, known, only):
+        """Fits some kernels alone, to the others as they are: a race's seconds are divided by what its other kernels took
+        of the seconds that are predicted for them. `only`: how LEVEL/PIPELINE of those begins that are fitted."""
+        for level, name in self.pipelines:
+            if not f"{level}/{name}".startswith(tuple(only)):
+                figures = known.get((level, name)) or known[level, name.rsplit("_", 1)[0]]
+                self.fixed[level, name] = np.array([figures.get(term, 0) for term in self.names])
+        predicted = self.predict({})
+        for i in range(len(self.problems)):
+            race = self.problem == i
+            others = race & np.isfinite(predicted)
+            if others.any():
+                self.seconds[race] /= np.exp(np.average(np.log(self.seconds[others] / predicted[others]), weights=self.weight[others]))
 
     def fit(self, chosen):
         """Coefficients of each pipeline from the rows of a mask: of as many fits as the operation's kernels take the one
@@ -130,17 +160,18 @@ class Data:
         fitted, usual = {}, {}
         for i, (level, name) in enumerate(self.pipelines):
             mask = chosen & (self.pipeline == i)
-            if not mask.any():
+            if not mask.any() or (level, name) in self.fixed:
                 continue
             if not level:
                 fitted[level, name] = self.solve(mask, LIMITS | MEASURED_RATES.get(name, {}))
                 continue
+            limits = CPU_LIMITS[self.operation]
             alike = self.alike(level, name)
             if alike not in usual:
-                of_alike = np.array([self.alike(*one) == alike for one in self.pipelines])
-                usual[alike] = self.solve(chosen & of_alike[self.pipeline], {})
-            fitted[level, name] = self.solve(mask, {}, usual[alike])
-            if self.operation == "conv":
+                of_alike = np.array([self.alike(*one) == alike and one not in self.fixed for one in self.pipelines])
+                usual[alike] = self.solve(chosen & of_alike[self.pipeline], limits)
+            fitted[level, name] = self.solve(mask, limits, usual[alike])
+            if self.operation != "attention":
                 fitted.setdefault((level, name.rsplit("_", 1)[0]), usual[alike])
         return fitted
 
@@ -172,7 +203,7 @@ class Data:
     def predict(self, fitted):
         """Seconds of all rows; of pipelines without coefficients infinite."""
         seconds = np.full(len(self.seconds), np.inf)
-        for pipeline, coefficients in fitted.items():
+        for pipeline, coefficients in (self.fixed | fitted).items():
             if pipeline not in self.pipelines:
                 continue
             mask = self.pipeline == self.pipelines.index(pipeline)
@@ -210,17 +241,18 @@ def figures_of(names, coefficients):
     return {name: float(f"{value:.4g}") for name, value in zip(names, coefficients) if value > 1e-4}
 
 
-def written(spec_text, fitted, names, command, chips, block):
+def written(spec_text, fitted, names, counted, command, chips, block):
     """The spec with new coefficients, command and date in the model of a block, or in that of the chips; all other text
-    as it was, and coefficients of kernels that the timings do not have."""
-    begin = spec_text.index(f'"{block}": {{') if block else 0
+    as it was, and coefficients of kernels that the timings do not have, and of terms that none of them counts."""
+    begin = max(0, spec_text.find(f'"{block}": {{'))
     begin = spec_text.index(f'"{chips}": {{', spec_text.index('"model_on": {', begin)) if chips else spec_text.index('"model": {', begin)
     at = spec_text.index('"pipelines": {', begin)
     indent = re.search(r"\n( *)$", spec_text[:at]).group(1)
     end = spec_text.index(f"\n{indent}}}\n", at)
     lines = json.loads("{" + spec_text[at:end] + "}}")["pipelines"]
     for pipeline, coefficients in fitted.items():
-        lines[pipeline] = figures_of(names, coefficients)
+        before = lines.get(pipeline) or lines.get(pipeline.rsplit("_", 1)[0], {})
+        lines[pipeline] = {name: figure for name, figure in before.items() if name not in counted} | figures_of(names, coefficients)
     lines = [f'{indent}  "{pipeline}": {json.dumps(figures)}' for pipeline, figures in sorted(lines.items())]
     head = spec_text[begin:at]
     head = re.sub(r'"command": "[^"]*"', lambda _: f'"command": "{command}"', head)
@@ -234,6 +266,7 @@ def main():
     parser.add_argument("--spec", required=True, nargs="+", type=Path,
                         help="of a CPU those of all levels that it runs, its own first")
     parser.add_argument("--chips", help="the key of model_on that the coefficients are of")
+    parser.add_argument("--only", nargs="+", metavar="LEVEL/PIPELINE", help="fit kernels that begin so alone, to the others as they are")
     parser.add_argument("--program", default="build/bin/tilesmith")
     parser.add_argument("--share", type=float, default=1,
                         help="an advantage for what went first in the file: the share of its time that counts")
@@ -242,6 +275,8 @@ def main():
     texts = {path: path.read_text(encoding="utf-8") for path in given.spec}
     rows = [row for file in given.oracle for row in read_rows(file)]
     data = Data(rows, given.program, json.loads(texts[given.spec[0]])["arch"])
+    if given.only:
+        data.keep(coefficients_of(given.spec, data.operation), given.only)
     everything = np.ones(len(data.seconds), bool)
 
     show("order in the file", data.regret(data.rank), data.problems)
@@ -271,12 +306,13 @@ def main():
         command = "python3 tools/fit_model.py " + " ".join(file.removeprefix("./") for file in given.oracle) + " --spec"
         for path in given.spec:
             command += f" specs/{path.parent.name}/{path.name}"
-        command += (f" --chips '{given.chips}'" if given.chips else "") + " --write"
+        command += (f" --only {' '.join(given.only)}" if given.only else "") + (f" --chips '{given.chips}'" if given.chips else "") + " --write"
+        counted = {name for name, most in zip(data.names, data.terms.max(axis=0)) if most > 0}
         for path, text in texts.items():
             level = path.stem if path.parent.name == "cpu" else ""
             mine = {name: figures for (of_level, name), figures in fitted.items() if of_level == level}
             if mine:
-                path.write_text(written(text, mine, data.names, command, given.chips, "conv" if data.operation == "conv" else ""), encoding="utf-8")
+                path.write_text(written(text, mine, data.names, counted, command, given.chips, BLOCKS[data.operation]), encoding="utf-8")
 
 
 if __name__ == "__main__":

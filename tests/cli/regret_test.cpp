@@ -43,6 +43,7 @@ INSTANTIATE_TEST_SUITE_P(Sm90a, Regret,
 
 INSTANTIATE_TEST_SUITE_P(Xeon, Regret,
                          ::testing::Values(Bound{"x86_64_amx", "attention_xeon_held_out.csv", 1.03, 1.3},
+                                           Bound{"x86_64_amx", "gemm_xeon_amx_held_out.csv", 1.02, 1.31},
                                            Bound{"x86_64_amx", "conv_xeon_amx_831.csv", 1.02, 1.31},
                                            Bound{"x86_64_amx", "conv_xeon_amx_851.csv", 1.03, 1.65},
                                            Bound{"x86_64_amx", "conv_xeon_amx_networks.csv", 1.01, 1.02},

@@ -79,10 +79,27 @@ TEST_F(BrokenSpec, AModelOfConvolutionNamesItsKernels) {
             std::string::npos);
 }
 
-TEST_F(BrokenSpec, AModelOfConvolutionHasOneKernelAtLeast) {
-  auto document = nlohmann::json::parse(*spec_file_text("cpu/x86_64_v4.json"));
-  document["conv"]["model"]["pipelines"] = nlohmann::json::object();
-  EXPECT_NE(error_of(document.dump()).find("coefficients of one kernel at least"), std::string::npos);
+TEST_F(BrokenSpec, AModelHasOneKernelAtLeast) {
+  for (const char* operation : {"gemm", "conv"}) {
+    auto document = nlohmann::json::parse(*spec_file_text("cpu/x86_64_v4.json"));
+    document[operation]["model"]["pipelines"] = nlohmann::json::object();
+    EXPECT_NE(error_of(document.dump()).find("coefficients of one kernel at least"), std::string::npos);
+  }
+}
+
+TEST_F(BrokenSpec, AModelOfGemmNamesItsKernels) {
+  EXPECT_NE(error_of(with("\"skinny_int8\": {", "\"thin_int8\": {")).find("PIPELINE_TYPE"), std::string::npos);
+  EXPECT_NE(error_of(with("\"skinny_int8\": {", "\"skinny_int9\": {")).find("did you mean int8"), std::string::npos);
+}
+
+TEST(CpuSpec, KernelsWithoutCoefficientsOfGemmHaveThoseOfTheirPipeline) {
+  CpuGemmModel model;
+  model.kernels = {{Pipeline::blocked, DataType::fp32, {1}},
+                   {Pipeline::skinny, DataType::fp32, {2}},
+                   {Pipeline::skinny, std::nullopt, {3}}};
+  EXPECT_EQ(model.coefficients(Pipeline::skinny, DataType::fp32)[0], 2);
+  EXPECT_EQ(model.coefficients(Pipeline::skinny, DataType::bf16)[0], 3);
+  EXPECT_EQ(model.coefficients(Pipeline::blocked, DataType::bf16)[0], 1);
 }
 
 TEST(CpuSpec, KernelsWithoutCoefficientsOfConvolutionHaveThoseOfTheMostAlike) {
@@ -172,6 +189,9 @@ TEST(CpuSpec, AChipMayHaveAModelOfItsOwn) {
     EXPECT_EQ(on_chip(spec, "GenuineIntel 6").attention_model.command, spec.attention_model.command);
     const std::string amd = on_chip(spec, "AuthenticAMD 25").attention_model.command;
     EXPECT_EQ(amd != spec.attention_model.command, !spec.attention_models_on.empty()) << spec.arch.text();
+    EXPECT_EQ(on_chip(spec, "GenuineIntel 6").gemm_model.command, spec.gemm_model.command);
+    const std::string gemm = on_chip(spec, "AuthenticAMD 25").gemm_model.command;
+    EXPECT_EQ(gemm == spec.gemm_warm_model.command, !spec.gemm_warm_on.empty()) << spec.arch.text();
   }
 }
 

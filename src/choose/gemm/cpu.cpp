@@ -8,6 +8,7 @@
 #include "choose/cpu_level.hpp"
 #include "choose/cpu_threads.hpp"
 #include "choose/gemm/cpu_model.hpp"
+#include "choose/gemm/cpu_terms.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "problem/gemm/problem.hpp"
 #include "problem/gemm/transpose.hpp"
@@ -151,6 +152,22 @@ Result<Ranking> rank(const CpuFacts& facts, const GemmProblem& any_order) {
   }
   best_first(candidates);
   return Ranking{std::move(candidates), "cost model"};
+}
+
+std::vector<ModelTerms> model_terms(const CpuFacts& facts, const GemmProblem& any_order) {
+  const GemmProblem problem = with_row_d(any_order);
+  const Result<GemmSignature> signature = cpu_signature_of(problem);
+  std::vector<ModelTerms> out;
+  if (!signature) return out;
+  const GemmProblem call = typical_call(problem);
+  const auto take = [&](const KernelConfig& config, const CpuSpec& spec) {
+    if (is_generic(config)) return;
+    const CpuGemmTerms terms = cpu_gemm_terms(call, config, spec, threads_worth(call, config, spec, facts.threads));
+    out.push_back({config, kCpuGemmTerms, {terms.begin(), terms.end()}});
+  };
+  // Of what rank() refuses there are no candidates and so no terms.
+  if (!walk_space(facts, problem, *signature, take, kIgnore)) out.clear();
+  return out;
 }
 
 std::vector<Candidate> fallbacks(const CpuFacts& facts, const GemmProblem& any_order,

@@ -19,6 +19,9 @@ namespace tilesmith {
 /// kernels. Errors: unsupported, of a packed B, with the first refusing rule and its figures, when there is none.
 [[nodiscard]] Result<Ranking> rank(const CpuFacts& facts, const GemmProblem& problem);
 
+/// What the model counts of the kernels that rank() lists.
+[[nodiscard]] std::vector<ModelTerms> model_terms(const CpuFacts& facts, const GemmProblem& problem);
+
 /// Of the kernels that are linked into the library those that run on the machine and compute the problem, by predicted
 /// seconds, generic ones last.
 [[nodiscard]] std::vector<Candidate> fallbacks(const CpuFacts& facts, const GemmProblem& problem,

@@ -1,16 +1,6 @@
-// How long a CPU GEMM instance should take. The model counts clock cycles and turns them into seconds at the level's
-// nominal clock. Its figures are measured on Zen 4 (docs/performance.md).
-//
-//   products   what the registers compute, whole micro-tiles and all, at the instruction's rate
-//   words      elements of B to the words that instructions multiply: packed once by a blocked kernel, on the way by a
-//              skinny one
-//   packing    A, once for every column of tasks
-//   sums       loaded and stored once for every further block of k
-//   partials   of a split k: stored, loaded and added up
-//   memory     the matrices pass once; packing waits for it, so it comes on top
+// How long a CPU GEMM kernel should take: what it counts (cpu_terms.hpp), each at the cycles that were fitted for the
+// level's kernels of that pipeline and type. Of the generic kernels, which come last, an estimate.
 #pragma once
-
-#include <cstdint>
 
 #include "spec/cpu/spec.hpp"
 #include "tilesmith/gemm.hpp"
@@ -22,9 +12,8 @@ namespace tilesmith {
 [[nodiscard]] double predicted_seconds(const GemmProblem& problem, const KernelConfig& config, const CpuSpec& spec,
                                        int threads);
 
-/// Parts that a kernel which splits k cuts it into, so that every thread has work: 1 for other kernels.
-[[nodiscard]] std::int64_t splits_for(const GemmProblem& problem, const KernelConfig& config, const CpuSpec& spec,
-                                      int threads);
+/// The threads that a call gets, of `most`: by what it takes in warm caches, where sharing gains least.
+[[nodiscard]] int threads_worth(const GemmProblem& problem, const KernelConfig& config, const CpuSpec& spec, int most);
 
 /// What a kernel is called with at a time: the problem itself, or a group with its share of the rows.
 [[nodiscard]] GemmProblem typical_call(const GemmProblem& problem);

@@ -7,6 +7,7 @@
 #include "choose/cpu_threads.hpp"
 #include "choose/gemm/cpu.hpp"
 #include "choose/gemm/cpu_model.hpp"
+#include "choose/gemm/cpu_terms.hpp"
 #include "dispatch/cpu_steps.hpp"
 #include "dispatch/gemm/cpu_arguments.hpp"
 #include "dispatch/gemm/cpu_packed_b.hpp"

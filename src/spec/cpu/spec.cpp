@@ -161,7 +161,10 @@ Result<GemmEpilogue> read_epilogue(const JsonReader& reader) {
 }
 
 Status read_gemm(const JsonReader& reader, CpuSpec& spec) {
-  TS_TRY(reader.only({"epilogues", "instructions"}));
+  TS_TRY(reader.only({"epilogues", "instructions", "model", "warm_model", "warm_on"}));
+  TS_ASSIGN(spec.gemm_model, read_cpu_gemm_model(reader.at("model")));
+  TS_ASSIGN(spec.gemm_warm_model, read_cpu_gemm_model(reader.at("warm_model")));
+  TS_ASSIGN(spec.gemm_warm_on, reader.at("warm_on").strings());
   TS_ASSIGN(const auto epilogues, reader.at("epilogues").elements());
   for (const JsonReader& each : epilogues) {
     TS_ASSIGN(const GemmEpilogue epilogue, read_epilogue(each));
@@ -242,6 +245,8 @@ CpuSpec on_chip(CpuSpec spec, std::string_view family) {
   };
   for (const auto& [chips, model] : spec.attention_models_on)
     if (family.starts_with(chips)) spec.attention_model = model;
+  for (const std::string& chips : spec.gemm_warm_on)
+    if (family.starts_with(chips)) spec.gemm_model = spec.gemm_warm_model;
   settle(spec.attention_bwd);
   settle(spec.gemm);
   return spec;

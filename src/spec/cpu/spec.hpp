@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "spec/cpu/attention_model.hpp"
 #include "spec/cpu/conv_model.hpp"
+#include "spec/cpu/gemm_model.hpp"
 #include "vocabulary/algorithm.hpp"
 #include "vocabulary/arch_name.hpp"
 #include "vocabulary/data_type.hpp"
@@ -88,6 +89,10 @@ struct CpuSpec {
   std::vector<CpuAttentionInstruction> attention_bwd;  ///< of the same head dims; empty where no template is faster
   std::vector<CpuGemmInstruction> gemm;                ///< and convolution
   std::vector<GemmEpilogue> gemm_epilogues;            ///< those that listings hold; dispatch makes any
+  CpuGemmModel gemm_model;                             ///< in cold caches: which kernel goes first
+  CpuGemmModel gemm_warm_model;                        ///< in warm caches: how many threads a call is worth
+  /// Beginnings of the chips whose kernels go by the warm model too, as nothing was measured there in cold caches.
+  std::vector<std::string> gemm_warm_on;
   CpuConvModel conv_model;
 };
 

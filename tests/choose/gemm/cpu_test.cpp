@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "choose/gemm/cpu_model.hpp"
+#include "choose/gemm/cpu_terms.hpp"
 #include "choose/random_problem.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "vocabulary/names/native.hpp"

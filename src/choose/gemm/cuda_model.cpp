@@ -95,8 +95,12 @@ double step_microseconds(const KernelConfig& config, const CudaGemmResources& fa
   const bool is_cut = steps <= a.stages && shape.k % std::max(facts.stage_k, 1) != 0;
   const double straddle_ns =
       spec.gemm.straddle_ns + (is_cut ? spec.gemm.cut_straddle_ns / static_cast<double>(steps) : 0);
+  // SMs that share no columns got 10.8 to 12.6 TB/s from L2 together, others up to 17 (one round of 60 to 132 tiles
+  // with 64 columns and more, H200).
+  const bool one_row = shape.grouping == GemmGrouping::none && shape.m <= a.tile[0] && busy <= 1;
+  const double way_ns = a.cluster_k > 1 || one_row ? spec.gemm.apart_row_ns : spec.gemm.row_ns;
   const double row_ns =
-      std::max(spec.gemm.row_ns * (rows_a + rows_b + (kTwoLines - 1) * line_rows), straddle_ns * straddling_rows);
+      std::max(way_ns * (rows_a + rows_b + (kTwoLines - 1) * line_rows), straddle_ns * straddling_rows);
   step = std::max(step, 1e-3 * row_ns * facts.blocks_per_sm * std::min(busy, 1.0));
   step += spec.gemm.transpose_us * facts.transposed_rows / 128;
   // A's rows that a group does not have are left out.
@@ -138,7 +142,7 @@ int blocks_at_a_time(const KernelConfig& config, const CudaGemmResources& facts,
 /// them may have alone where half of all are busy: it then takes not quite half the time.
 double own_columns_seconds(const KernelConfig& config, const CudaGemmResources& facts, const CudaSpec& spec,
                            const CudaGemmShape& shape, int parts) {
-  constexpr double kAlone = 1.1;
+  constexpr double kAlone = 1.1, kSoonShared = 1.43;
   const Algorithm& a = config.algorithm;
   if (spec.gemm.pair_bytes_per_second == 0 || shape.grouping != GemmGrouping::none || shape.m > a.tile[0]) return 0;
   const double columns = std::min<double>(a.tile[1], static_cast<double>(shape.n));
@@ -154,7 +158,10 @@ double own_columns_seconds(const KernelConfig& config, const CudaGemmResources& 
   // With a block for half to three quarters of the SMs, the next kernel's take the idle ones beside busy ones first;
   // where an SM has room for two blocks, with fewer too.
   if (stream != nullptr && (in_pairs || facts.blocks_per_sm > 1) && 4 * items < 3 * places) rate *= stream->between;
-  return rate == 0 ? 0 : bytes * blocks * (in_pairs ? 2 : kAlone) / rate;
+  // Of a stream for a third to two fifths of the SMs, the next one's blocks come beside some: 45 and 48 groups of
+  // columns took 1.3 times what they read alone, 40 and 64 did not (H200).
+  const bool soon_shared = stream != nullptr && 3 * items >= places && 5 * items < 2 * places;
+  return rate == 0 ? 0 : bytes * blocks * (in_pairs ? 2 : soon_shared ? kSoonShared : kAlone) / rate;
 }
 
 /// By a share of the chip's peak: the stages that a tile walks over, and two for its start and end.
@@ -180,10 +187,25 @@ double seconds_by_share(const KernelConfig& config, const CudaGemmResources& fac
   return seconds;
 }
 
-/// Of tiles in turns one hides the end of another, but where each SM has one: 128 x 176 and 128 x 192 then took 0.7 to
-/// 2 us longer than their steps and end (394 x 5760 x 2880, H200). The end of 128 x 128 and less is of such a tile.
-double lone_turn_seconds(const Algorithm& a, const CudaSpec& spec, double rounds) {
-  return a.ping_pong && rounds == 1 && a.tile[0] * a.tile[1] > 128 * 128 ? 1e-6 * spec.gemm.lone_turn_us : 0;
+/// Of tiles in turns one hides the end of another, but where each SM has one. That takes as long as the same tile that
+/// its warpgroups share, and `lone_turn_us`: of 64 pairs of timings 51 were 0.1 to 0.65 us apart (H200). Here the row
+/// of the latter, the least of the table that holds the config's tile; null where that is not what runs.
+const CudaGemmTile* row_of_lone_turn(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape,
+                                     double rounds) {
+  const Algorithm& a = config.algorithm;
+  const CudaGemmPipeline* pipeline = spec.gemm.pipeline(a.pipeline);
+  if (!a.ping_pong || rounds != 1 || shape.grouping != GemmGrouping::none || pipeline == nullptr) return nullptr;
+  const auto is_shared = [&](const CudaGemmTile& row) {
+    const bool is_whole = row.splits == 1 && row.cluster_k * row.cluster_m * row.cluster_n == 1 && !row.stream_k;
+    return is_whole && !row.ping_pong && !row.groups && row.transpose_c == a.transpose_c && row.wave[0] == a.wave[0];
+  };
+  const CudaGemmTile* least = nullptr;
+  for (const CudaGemmTile& row : pipeline->tiles) {
+    const bool holds = row.tile_m >= a.tile[0] && row.tile_n >= a.tile[1];
+    const bool is_less = least == nullptr || row.tile_m * row.tile_n < least->tile_m * least->tile_n;
+    if (is_shared(row) && holds && is_less) least = &row;
+  }
+  return least;
 }
 
 constexpr double kHiddenNearlyWhole = 8;
@@ -216,8 +238,12 @@ double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmResource
     // mma.sync converts 8-bit floats: beside more than 16 rows 3.1 to 4 ns a column on an H200, by tiles of 40, 48 and
     // 80 columns. With fewer rows the stream's factor has it.
     const bool converts = is_fp8(g.a) && a.tile[0] > 16;
+    // 64 x 32 of 64 x 4096 x 4104 takes 21.5 us, and 64 x 64 by wgmma 17.6 (H200); fewer rows were not measured.
+    const Straddling straddles = straddling(g, shape);
+    const int straddling_rows = (straddles.a ? a.tile[0] : 0) + (straddles.b ? a.tile[1] : 0);
     const double box_ns = std::max({spec.gemm.row_ns * (a.tile[0] + a.tile[1]), 2 * stream->box_ns,
-                                    converts ? stream->converted_column_ns * a.tile[1] : 0});
+                                    converts ? stream->converted_column_ns * a.tile[1] : 0,
+                                    a.tile[0] > 16 ? spec.gemm.straddle_ns * straddling_rows : 0});
     seconds = 1e-9 * boxes * box_ns * blocks_at_a_time(config, facts, spec, shape, parts) + 1e-6 * stream->end_us;
   } else if (a.pipeline == Pipeline::skinny) {  // its share of B passes once
     const double rate = chip.reached_bandwidth * chip.bytes_per_second / chip.sms / facts.blocks_per_sm;
@@ -243,14 +269,17 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, co
   const CudaGemmResources facts = cuda_gemm_resources(config);
   const auto real = [](std::int64_t value) { return static_cast<double>(value); };
   const bool groups = shape.grouping != GemmGrouping::none;
-  const double item = cuda_gemm_item_seconds(config, facts, row, spec, shape, work.splits);
   const std::int64_t at_a_time = cuda_gemm_blocks_at_a_time(config.algorithm, facts, spec);
   const double rounds = groups ? expected_rounds(config, facts, spec, shape) : real(ceil_div(work.items, at_a_time));
+  const CudaGemmTile* lone = row_of_lone_turn(config, spec, shape, rounds);
+  const double lone_seconds = lone != nullptr ? 1e-6 * spec.gemm.lone_turn_us : 0;
+  const double item =
+      cuda_gemm_item_seconds(config, facts, lone != nullptr ? lone : row, spec, shape, work.splits) + lone_seconds;
   // Stream-K leaves one part of a tile in memory, reads another and its own.
   const double seconds = config.algorithm.stream_k
                              ? real(work.items) / real(std::max<std::int64_t>(work.blocks, 1)) * item +
                                    (cuda_gemm_shares(config, work) ? join_seconds(config, spec, facts, 3) : 0)
-                             : rounds * item + lone_turn_seconds(config.algorithm, spec, rounds);
+                             : rounds * item;
   const double memory = spec.reference.memory_seconds(bytes_of(config, facts, shape));
   // A stream's warps wait for each other, which hides less of the shorter time.
   if (const CudaGemmStream* stream = stream_of(config.algorithm, spec)) {

@@ -173,8 +173,9 @@ Result<std::vector<CudaGemmPipeline>> read_cuda_pipelines(const JsonReader& read
 
 Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
   TS_TRY(reader.only({"join", "cluster_join", "efficiency_without_row", "int8_ping_pong", "lone_turn_us", "row_ns",
-                      "straddle_ns", "cut_straddle_ns", "pair_bytes_per_second", "stream", "portable", "b_first_m",
-                      "late_launch_dependents", "transpose_us", "scale_us", "list_gflop", "epilogues", "pipelines"}));
+                      "apart_row_ns", "straddle_ns", "cut_straddle_ns", "pair_bytes_per_second", "stream", "portable",
+                      "b_first_m", "late_launch_dependents", "transpose_us", "scale_us", "list_gflop", "epilogues",
+                      "pipelines"}));
   CudaGemmSpec spec;
   const auto figure = [](const JsonReader& from, double& into) -> Status {
     TS_ASSIGN(into, from.number());
@@ -213,6 +214,8 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
   }
   if (reader.has("lone_turn_us")) TS_TRY(figure(reader.at("lone_turn_us"), spec.lone_turn_us));
   if (reader.has("row_ns")) TS_TRY(figure(reader.at("row_ns"), spec.row_ns));
+  if (reader.has("apart_row_ns")) TS_TRY(figure(reader.at("apart_row_ns"), spec.apart_row_ns));
+  spec.apart_row_ns = std::max(spec.apart_row_ns, spec.row_ns);
   if (reader.has("straddle_ns")) TS_TRY(figure(reader.at("straddle_ns"), spec.straddle_ns));
   if (reader.has("cut_straddle_ns")) TS_TRY(figure(reader.at("cut_straddle_ns"), spec.cut_straddle_ns));
   if (reader.has("pair_bytes_per_second")) {

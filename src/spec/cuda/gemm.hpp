@@ -84,12 +84,14 @@ struct CudaGemmSpec {
   /// Of 8-bit integers, which draw less power, a step of tiles that take turns lasts this share of step_us where k is
   /// at most `int8_ping_pong_k`. 1: there is no such effect.
   double int8_ping_pong_step = 1, int8_ping_pong_k = 0;
-  /// Microseconds that a tile of more than 128 x 128 which takes turns ends later where its SM has no other. Estimated
-  /// from four timings.
+  /// Microseconds that a tile in turns takes longer than one that its warpgroups share, where its SM has no other.
   double lone_turn_us = 0;
   /// Nanoseconds a stage takes at least for each row of 128 bytes of operands where every SM asks for some: the rate at
   /// which an SM reads from the L2 cache. Clusters change nothing of it. 0: other things bound every tile.
   double row_ns = 0;
+  /// The same where no SM reads the columns of B that another does: of a round of one row of tiles, and of clusters
+  /// that share tiles by k. At least `row_ns`.
+  double apart_row_ns = 0;
   /// Bytes a second that two SMs which share a way (a TPC) read from memory, when what they read is in no cache. 0: not
   /// known.
   double pair_bytes_per_second = 0;

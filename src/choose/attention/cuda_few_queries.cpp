@@ -31,11 +31,12 @@ double few_queries_seconds(const KernelConfig& config, const CudaFewQueriesModel
   // Measured at 2 to 6 % more where heads that could be packed are not (docs/log/2026-11-cuda-decode.md).
   const double again = tiles_of_keys > 1 ? 1.02 : 1;
   // Where tiles follow one another, and others of the SM multiply meanwhile, the first copies of short steps come in
-  // the time of the last tile: 1 to 4 % of shapes of these head dims (docs/log/2026-11-cuda-decode.md).
-  constexpr int kShortStep = 64, kMeasuredFrom = 65, kMeasuredTo = 128;
+  // the time of the last tile: 1 to 9 % of shapes of head dims 64 and 128 (docs/log/2026-11-cuda-decode.md).
+  constexpr int kShortStep = 64 * 128, kMeasuredFrom = 33, kMeasuredTo = 128;
   const Algorithm& a = config.algorithm;
   const int head_dim = std::max(s.head_dim_qk, s.head_dim_v);
-  const bool hides_copies = facts.tile_keys <= kShortStep && head_dim >= kMeasuredFrom && head_dim <= kMeasuredTo &&
+  const bool short_steps = facts.tile_keys * (head_dim <= 64 ? 64 : 128) <= kShortStep;
+  const bool hides_copies = short_steps && head_dim >= kMeasuredFrom && head_dim <= kMeasuredTo &&
                             (facts.blocks_per_sm > 1 || (a.ping_pong && a.q_stages > 1));
   const double filled = tiles > slots && hides_copies ? 0 : std::min(1.0, tiles / slots);
   return (chip.launch_us + model.start_us + filled * model.fill_us) * kMicrosecond + again * turns * steps * step;

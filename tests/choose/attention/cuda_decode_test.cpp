@@ -395,6 +395,10 @@ TEST(CudaDecode, ManyItemsAreTilesOfShortSteps) {
     EXPECT_EQ(first.pipeline, Pipeline::warp_specialized);
     EXPECT_EQ(first.tile[1], 64) << "those of 128 keys take 1 to 3 % longer";
   }
+  AttentionProblem narrow = decode_problem(155, 8, 8, 606);
+  narrow.head_dim_qk = narrow.head_dim_v = 64;
+  const Ranking ranking = rank(hopper(), narrow).value();
+  EXPECT_LE(ranking.candidates.front().recipe.main().algorithm.tile[0], 128) << "192 rows take 2 % longer";
 }
 
 TEST(CudaDecode, WhatHasNotBeenTestedComesLast) {

@@ -99,6 +99,15 @@ TEST_F(CudaFakeKernel, RefusesWhatCannotRun) {
             "k needs 232459 bytes of shared memory a block (232448 of them dynamic), and Fake H200 has 232448");
 }
 
+TEST_F(CudaFakeKernel, GivesAnotherOfItsCubin) {
+  const CudaKernel loaded = kernel();
+  EXPECT_TRUE(loaded.other("k", 50'000).has_value());
+  EXPECT_EQ(fake.dynamic_shared_bytes, 232'448 - 11);
+  const auto absent = loaded.other("absent", 0);
+  ASSERT_FALSE(absent.has_value());
+  EXPECT_EQ(absent.error().code, ErrorCode::load_failed);
+}
+
 TEST_F(CudaFakeKernel, PacksALaunch) {
   const CudaKernel loaded = kernel();
   const auto stream = reinterpret_cast<cu::Stream>(0x5);

@@ -107,7 +107,7 @@ Status check_runs_on(std::string_view arch, const CudaDeviceInfo& device) {
 }
 
 Result<CudaModule> CudaModule::load(const CudaContext& context, std::string_view cubin) {
-  TS_ASSIGN(std::string arch, cubin_arch(cubin));
+  TS_ASSIGN(const std::string arch, cubin_arch(cubin));
   TS_TRY(check_runs_on(arch, context.device()));
   const CudaCurrent current(context);
   TS_TRY(current.status());
@@ -115,7 +115,7 @@ Result<CudaModule> CudaModule::load(const CudaContext& context, std::string_view
   cu::Module handle = nullptr;
   TS_TRY(cuda_status(context.driver(), context.driver().module_load_data(&handle, cubin.data()),
                      fmt::format("loading code for {} on {}", arch, context.device().name)));
-  return CudaModule(context, handle, std::move(arch));
+  return CudaModule(context, handle);
 }
 
 Result<CudaKernel> CudaModule::kernel(const std::string& symbol, std::size_t dynamic_shared_bytes) const {
@@ -154,7 +154,11 @@ Result<CudaKernel> CudaModule::kernel(const std::string& symbol, std::size_t dyn
   if (much)
     TS_TRY(cuda_status(driver, driver.func_set_attribute(function, Attribute::shared_memory_share, 100),
                        "dividing the memory of SMs for " + symbol));
-  return CudaKernel(*context_, function, facts);
+  return CudaKernel(*context_, handle_, function, facts);
+}
+
+Result<CudaKernel> CudaKernel::other(const std::string& symbol, std::size_t dynamic_shared_bytes) const {
+  return CudaModule(*context_, module_).kernel(symbol, dynamic_shared_bytes);
 }
 
 Result<int> CudaKernel::blocks_per_sm(int threads, std::size_t dynamic_shared_bytes) const {

@@ -35,12 +35,16 @@ class CudaKernel {
   /// Blocks of so many threads and so much dynamic shared memory that fit one SM.
   [[nodiscard]] Result<int> blocks_per_sm(int threads, std::size_t dynamic_shared_bytes) const;
 
+  /// Another kernel of the same cubin, as CudaModule::kernel gives it.
+  [[nodiscard]] Result<CudaKernel> other(const std::string& symbol, std::size_t dynamic_shared_bytes) const;
+
  private:
   friend class CudaModule;
-  CudaKernel(const CudaContext& context, cu::Function function, const CudaKernelProperties& facts)
-      : context_(&context), function_(function), facts_(facts) {}
+  CudaKernel(const CudaContext& context, cu::Module module, cu::Function function, const CudaKernelProperties& facts)
+      : context_(&context), module_(module), function_(function), facts_(facts) {}
 
   const CudaContext* context_;
+  cu::Module module_;
   cu::Function function_;
   CudaKernelProperties facts_;
 };
@@ -61,12 +65,11 @@ class CudaModule {
   [[nodiscard]] Result<CudaKernel> kernel(const std::string& symbol, std::size_t dynamic_shared_bytes = 0) const;
 
  private:
-  CudaModule(const CudaContext& context, cu::Module handle, std::string arch)
-      : context_(&context), handle_(handle), arch_(std::move(arch)) {}
+  friend class CudaKernel;
+  CudaModule(const CudaContext& context, cu::Module handle) : context_(&context), handle_(handle) {}
 
   const CudaContext* context_;
   cu::Module handle_;
-  std::string arch_;
 };
 
 struct CudaExtent {

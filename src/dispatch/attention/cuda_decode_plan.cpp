@@ -12,6 +12,7 @@
 #include "dispatch/workspace.hpp"
 #include "instances/attention/gpu_signature.hpp"
 #include "runtime/cuda/memory.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {
@@ -113,7 +114,25 @@ Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProbl
                           static_cast<int>(work.join_warps), static_cast<int>(work.join_units))),
                       static_cast<unsigned>(p.batch)};
   made->join_.dynamic_shared_bytes = static_cast<unsigned>(ts_decode_join_bytes(facts.threads));
+  const bool latent_by_wgmma = p.latent && config.algorithm.pipeline == Pipeline::decode_wgmma;
+  if (uneven && latent_by_wgmma && work.joins_apart && work.join_units == 1)
+    TS_TRY(made->look_for_cut_items(native_name(config) + "_found_join", spec));
   return made;
+}
+
+/// A block of latent rows fills an SM: where all blocks that join would take many turns to find that most have nothing
+/// to do, as many as the device holds of a smaller kernel look for what is cut.
+Status CudaDecodePlan::look_for_cut_items(const std::string& symbol, const CudaSpec& spec) {
+  constexpr std::int64_t kManyTurns = 8;
+  const CudaExtent& all = join_.grid;
+  const std::int64_t blocks = std::int64_t{all.x} * all.y * all.z;
+  if (blocks <= kManyTurns * spec.reference.sms) return {};
+  TS_ASSIGN(const CudaKernel kernel, steps_.kernel().other(symbol, steps_.launch().dynamic_shared_bytes));
+  TS_ASSIGN(const int of_sm, kernel.blocks_per_sm(facts_.threads, join_.dynamic_shared_bytes));
+  join_kernel_ = kernel;
+  join_blocks_ = static_cast<int>(all.y);
+  join_.grid = {static_cast<unsigned>(spec.reference.sms * std::max(1, of_sm)), 1, 1};
+  return {};
 }
 
 CudaDecodePlan::CudaDecodePlan(const AttentionProblem& p, PlanInfo info, const KernelConfig& config, CudaSteps steps,
@@ -183,6 +202,7 @@ Status CudaDecodePlan::launch(const AttentionArguments& a, const TsCudaNewKeys& 
       arguments.partials = memory.parts;
       arguments.join_warps = static_cast<int>(work_.join_warps);
       arguments.join_units = static_cast<int>(work_.join_units);
+      arguments.join_blocks = join_blocks_;
       arguments.piece_counts = reinterpret_cast<int*>(arguments.partials) + size_.part_bytes / 4 - work_.items;
     }
     TsCudaKeyMaps maps{};
@@ -193,6 +213,7 @@ Status CudaDecodePlan::launch(const AttentionArguments& a, const TsCudaNewKeys& 
       if (!work_.joins_apart) return send(before..., arguments);
       arguments.join = TS_DECODE_LEAVES_PARTS;
       TS_TRY(send(before..., arguments));
+      if (join_kernel_) return launch_with(*join_kernel_, join, arguments);
       arguments.join = TS_DECODE_JOINS;
       return launch_with(steps_.kernel(), join, before..., arguments);
     };

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "choose/attention/cuda_decode.hpp"
 #include "dispatch/cuda_split_memory.hpp"
@@ -31,6 +33,7 @@ class CudaDecodePlan final : public AttentionPlan {
   CudaDecodePlan(const AttentionProblem& problem, PlanInfo info, const KernelConfig& config, CudaSteps steps,
                  CudaSplitMemory& memory);
 
+  [[nodiscard]] Status look_for_cut_items(const std::string& symbol, const CudaSpec& spec);
   [[nodiscard]] int encode_maps(const AttentionArguments& arguments, TsCudaKeyMaps& maps) const;
   [[nodiscard]] Result<CudaSplitMemory::Place> place(const RunOptions& options) const;
 
@@ -42,6 +45,8 @@ class CudaDecodePlan final : public AttentionPlan {
   int part_rows_ = 0;
   int prefetch_tiles_ = 0, end_tiles_ = 0;  ///< of TsCudaDecodeArgs
   CudaLaunch join_;                         ///< of the launch that joins, where work_.joins_apart
+  std::optional<CudaKernel> join_kernel_;   ///< its kernel; absent: the same one
+  int join_blocks_ = 0;                     ///< of TsCudaDecodeArgs
 };
 
 }  // namespace tilesmith

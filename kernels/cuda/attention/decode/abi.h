@@ -17,14 +17,15 @@ constexpr int ts_decode_group(int head_dim_v) {
   return head_dim_v > 256 ? 8 : 16;
 }
 // Of a launch that joins: columns of a row that a team of warps takes, of which a row has so many times as many; what a
-// lane's result takes of shared memory; and blocks for the rows of an item.
+// lane's result takes of shared memory, beside which a thread's item and a warp's count lie (found_join.cuh); and blocks for
+// the rows of an item.
 #define TS_DECODE_JOIN_COLUMNS 128
 #define TS_DECODE_JOIN_LANE_BYTES 32
 constexpr int ts_decode_join_units(int head_dim_v) {
   return (head_dim_v + TS_DECODE_JOIN_COLUMNS - 1) / TS_DECODE_JOIN_COLUMNS;
 }
 constexpr int ts_decode_join_bytes(int threads) {
-  return threads * TS_DECODE_JOIN_LANE_BYTES;
+  return threads * (TS_DECODE_JOIN_LANE_BYTES + 4) + threads / 32 * 4;
 }
 constexpr int ts_decode_join_blocks(int rows, int head_dim_v, int threads, int join_warps, int join_units) {
   return (rows * ts_decode_join_units(head_dim_v) / join_units * join_warps + threads / 32 - 1) / (threads / 32);
@@ -34,7 +35,8 @@ constexpr long long ts_decode_groups(long long pieces, int head_dim_v) {
 }
 
 // Who joins an item's partial results: the last of its pieces to arrive, or a second launch of the same kernel, which
-// the first leaves them to (parts_join.cuh). Where args.cluster is not 0, they are joined in no memory.
+// the first leaves them to (parts_join.cuh), or of another that looks for what is cut (found_join.cuh). Where args.cluster is
+// not 0, they are joined in no memory.
 #define TS_DECODE_LAST_JOINS 0
 #define TS_DECODE_LEAVES_PARTS 1
 #define TS_DECODE_JOINS 2
@@ -79,6 +81,7 @@ struct TsCudaDecodeArgs : TsCudaAttentionArgs {
   int join;                // TS_DECODE_..
   int join_warps;          // of a launch that joins: those that share a row's parts out
   int join_units;          // of it: those of a row that a warp takes at once, of one of four; with one warp alone
+  int join_blocks;         // of one that looks for what is cut: those of an item's rows
   int cluster;             // every item has so many pieces, which the blocks of a cluster join through shared memory: of a
                            // list by decode_wgmma of latent rows, whose clusters may be pairs (hopper/cluster_join.cuh), and
                            // by mma.sync tiles of 16 rows but in group mode; 0: none

@@ -24,18 +24,22 @@ struct PartsJoin : PieceWork<PartsJoin> {
     item = item_of(args, blockIdx.z, blockIdx.x / args.row_blocks, blockIdx.x % args.row_blocks);
     const int item_number = (item.batch * static_cast<int>(args.heads_kv) + item.head_kv) * args.row_blocks +
                             static_cast<int>(blockIdx.x) % args.row_blocks;
-    const int rows = item.rows(args);
-    if (rows <= 0) return;
+    if (item.rows(args) <= 0) return;
     const int pieces = piece_count(item_number);
     if (pieces == 1) return;
     if constexpr (kUnits == 4) {
-      if (args.join_units == 4) return join_row<4, 4>(item_number, rows, pieces);
-      if (args.join_units == 2) return join_row<2, kTogether>(item_number, rows, pieces);
+      if (args.join_units == 4) return join_row<4, 4>(item_number, pieces);
+      if (args.join_units == 2) return join_row<2, kTogether>(item_number, pieces);
     }
+    join_units(item_number, pieces, blockIdx.y);
+  }
+
+  // Of an item, what one of its blocks takes: 128 columns of a row for each team of warps.
+  TS_DEVICE void join_units(int item_number, int pieces, int block) const {
     const int warp = threadIdx.x / 32, team = warp / args.join_warps, of_team = warp % args.join_warps;
-    const int unit = blockIdx.y * (kThreads / 32 / args.join_warps) + team;
+    const int unit = block * (kThreads / 32 / args.join_warps) + team;
     const int row = unit / kUnits, column = unit % kUnits * TS_DECODE_JOIN_COLUMNS + 4 * lane();
-    const bool inside = row < rows && column < cfg::kHeadDimV;
+    const bool inside = row < item.rows(args) && column < cfg::kHeadDimV;
     const int share = ceil_div(pieces, args.join_warps), first = imin(of_team * share, pieces);
     Joined<> joined;
     if (inside) add_parts<kTogether>(joined, item_number, first, imin(share, pieces - first), row, column);
@@ -55,11 +59,11 @@ struct PartsJoin : PieceWork<PartsJoin> {
   // Some of a row's units at once, by one warp: fewer blocks take turns on the SMs, which a block fills by its registers.
   // Sums have the bits that a unit at a time gives them where there are no more parts than are loaded together.
   template <int kUnitsAtOnce, int kPartsTogether>
-  TS_DEVICE void join_row(int item_number, int rows, int pieces) const {
+  TS_DEVICE void join_row(int item_number, int pieces) const {
     constexpr int kShares = kUnits / kUnitsAtOnce;
     const int at = blockIdx.y * (kThreads / 32) + threadIdx.x / 32, row = at / kShares;
     const int column = at % kShares * kUnitsAtOnce * TS_DECODE_JOIN_COLUMNS + 4 * lane();
-    if (row >= rows) return;
+    if (row >= item.rows(args)) return;
     Joined<4 * kUnitsAtOnce> joined;
     add_parts<kPartsTogether>(joined, item_number, 0, pieces, row, column);
 #pragma unroll

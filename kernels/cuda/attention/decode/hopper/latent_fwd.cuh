@@ -25,6 +25,8 @@ constexpr bool kFp8 = false, kFp32 = false, kTf32x3 = false;
 #define TS_ENTRY ts_attention_fwd
 #endif
 
+#include "../found_join.cuh"
+
 extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm)
     TS_ENTRY(const __grid_constant__ TsCudaKeyMaps maps, const __grid_constant__ TsCudaDecodeArgs args) {
   // Aligned to the pattern of the swizzle. There is no room to do so here.

@@ -70,6 +70,8 @@ struct TsCudaDecodeArgs : TsCudaAttentionArgs {
   unsigned int* queue;
   int piece_tiles;         // blocks of keys of a piece, from a list at least
   int wanted_pieces;       // of a list: pieces become longer until the batch has about so many; 0: they do not
+  int long_first;          // of a queue: pieces less than half as long as others come last; the batch has no more than 128
+                           // sequences, and fewer than 65536 pieces
   int most_pieces;         // of an item, whose pieces then follow from itself alone; 0: they do not
   int whole_heads;         // of tensors: so many key heads, of all sequences, are not cut; the pieces of others come behind
   int prefetch_tiles;      // of tensors: blocks of keys that a piece brings into L2 before it may read them

@@ -67,6 +67,7 @@ constexpr bool kStartsEarly = cfg::kPaged && !cfg::kGroupMode;
 constexpr bool kStartsEarly = false;
 #endif
 constexpr bool kClusters = false;
+constexpr bool kLongFirst = false;  // of a queue (list.cuh)
 
 static_assert(cfg::kTileN % 16 == 0, "a warp's keys of a step: products of depth 16");
 static_assert(cfg::kStages >= 2, "keys arrive while others are multiplied");

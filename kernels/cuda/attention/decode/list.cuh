@@ -120,27 +120,42 @@ class WorkList {
       piece_tiles_ =
           imax(piece_tiles_, static_cast<int>((tiles_of_batch(args, shared, lengths) + args.wanted_pieces - 1) /
                                               args.wanted_pieces));
+    // Of a queue long pieces go first: the last of them would begin late behind short ones. Then a thread has at most one
+    // sequence, and sums have pieces of short ones in their upper half.
+    const bool long_first = kLongFirst && args.long_first;
+    int upper = 0;
     count_ = 0;
-    for (int b = first_batch_; b < end_batch_; ++b)
-      count_ += SequenceWork(args, lengths(args, b)).pieces(args, piece_tiles_);
-    int sum = count_;
+    for (int b = first_batch_; b < end_batch_; ++b) {
+      const SequenceWork work(args, lengths(args, b));
+      const int pieces = work.pieces(args, piece_tiles_);
+      if (long_first && 2 * work.items * tiles_between(work.begin, work.end) <= piece_tiles_ * pieces) upper = kHalf;
+      count_ += pieces;
+    }
+    u32 sum = static_cast<u32>(count_) << upper;
     const int lane = Team::thread() & 31, warp = Team::thread() / 32;
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
-      const int before = __shfl_up_sync(0xffffffffu, sum, step);
+      const u32 before = __shfl_up_sync(0xffffffffu, sum, step);
       if (lane >= step) sum += before;
     }
     if (lane == 31) asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared + 4 * warp), "r"(sum) : "memory");
     Team::sync();
-    total_ = 0;
-    first_ = sum - count_;
+    u32 total = 0;
+    sum -= static_cast<u32>(count_) << upper;
 #pragma unroll
     for (int w = 0; w < Team::kThreads / 32; ++w) {
-      int of_warp;
+      u32 of_warp;
       asm volatile("ld.shared.b32 %0, [%1];" : "=r"(of_warp) : "r"(shared + 4 * w) : "memory");
-      if (w < warp) first_ += of_warp;
-      total_ += of_warp;
+      if (w < warp) sum += of_warp;
+      total += of_warp;
     }
+    if (long_first) {
+      constexpr u32 kLow = (1u << kHalf) - 1;
+      sum = upper > 0 ? (total & kLow) + (sum >> kHalf) : sum & kLow;
+      total = (total & kLow) + (total >> kHalf);
+    }
+    first_ = static_cast<int>(sum);
+    total_ = static_cast<int>(total);
     Team::sync();
   }
 
@@ -164,6 +179,8 @@ class WorkList {
   }
 
  private:
+  static constexpr int kHalf = 16;  // bits of a sum
+
   TS_DEVICE static bool can_start_early(const TsCudaDecodeArgs& args) { return args.batch <= Team::kThreads; }
 
   // Whether the block has a piece.

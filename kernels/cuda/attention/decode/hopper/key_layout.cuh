@@ -57,6 +57,7 @@ static_assert(!kNarrow, "keys and values are of the queries' type");
 // Lists of pages are worked out before the launch before has ended, where there are registers for it.
 constexpr bool kStartsEarly = cfg::kPaged && !cfg::kGroupMode && cfg::kBlocksPerSm == 1;
 constexpr bool kClusters = false;
+constexpr bool kLongFirst = true;  // of a queue (list.cuh)
 
 enum NamedBarrier { kConsumersMeet = 1, kProducersMeet, kQueriesUnderWay };
 

@@ -18,7 +18,7 @@ import fitting
 PIPELINES = {
     "direct": ("conv_.*_direct_", ("load_cycles", "copy_cycles", "result_cycles", "box_cycles", "filter_cycles", "begin_us")),
     "gather": ("conv_.*_mma_sm80_", ("begin_us", "data_begin_us", "weight_begin_us", "tile_us", "result_ns", "weight_result_ns", "copy_ns",
-                                     "data_column_copy_ns", "weight_copy_ns", "eight_warps", "cuts")),
+                                     "data_column_copy_ns", "weight_copy_ns", "sm_copy_ns", "cuts")),
 }  # fmt: skip
 FACTORS = (1.25, 0.8, 1.06, 0.94)
 LEAST_GAIN = 2e-4

@@ -98,11 +98,27 @@ void predict_from_memory(const CudaSpec& spec, const GemmProblem& problem, std::
   }
 }
 
+/// What the portable pipeline takes for results that leave one by one.
+double lone_results_seconds(const CudaSpec& spec, const CudaGemmShape& shape, const KernelConfig& config) {
+  const Algorithm& a = config.algorithm;
+  if (a.vector[2] != 1) return 0;
+  const CudaGemmWork work = cuda_gemm_work(config, row_of(config, spec), spec, shape);
+  const auto rounds = static_cast<double>(ceil_div(work.items, cuda_gemm_places(config, spec)));
+  const double columns = static_cast<double>(shape.n) / static_cast<double>(ceil_div(shape.n, std::int64_t{a.tile[1]}));
+  return 1e-9 * spec.conv.models.gather.weight_result_ns * rounds * a.tile[0] * columns /
+         cuda_gemm_resources(config).threads;
+}
+
 /// GEMM's predictions leave out what all of its kernels have in common; others stand beside them here.
-void begin_as_others(const CudaConvMatrixModel& model, std::vector<Candidate>& candidates) {
+void begin_as_others(const CudaSpec& spec, const GemmProblem& problem, bool weight,
+                     std::vector<Candidate>& candidates) {
+  const CudaConvMatrixModel& model = spec.conv.models.matrix;
   for (Candidate& candidate : candidates) {
-    const bool portable = candidate.recipe.main().algorithm.pipeline == Pipeline::mma_sm80;
+    const KernelConfig& config = candidate.recipe.main();
+    const bool portable = config.algorithm.pipeline == Pipeline::mma_sm80;
     candidate.predicted_seconds += 1e-6 * (portable ? model.portable_begin_us : model.begin_us);
+    if (portable && !weight)
+      candidate.predicted_seconds += lone_results_seconds(spec, cuda_gemm_shape(problem), config);
   }
 }
 
@@ -165,7 +181,7 @@ Result<Ranking> rank(const CudaSpec& spec, const ConvProblem& problem) {
     if (products && !products->candidates.empty()) {
       const bool weight = problem.direction == ConvDirection::backward_weight;
       if (weight) predict_from_memory(spec, *gemm, products->candidates);
-      begin_as_others(spec.conv.models.matrix, products->candidates);
+      begin_as_others(spec, *gemm, weight, products->candidates);
       candidates.insert(candidates.begin(), products->candidates.begin(), products->candidates.end());
       best_first(candidates);
       if (!weight) put_whole_pixels_first(spec, *gemm, candidates);

@@ -40,8 +40,9 @@ double begin_us(const CudaConvGatherModel& model, ConvDirection direction) {
          : direction == ConvDirection::backward_data ? model.data_begin_us
                                                      : model.weight_begin_us;
 }
+
 /// A step of a block, of which an SM has so many: a thread works out the place of each of its copies, or all blocks
-/// multiply at a share of the chip's peak. Of 2200 timings on an H200 (copies of 2, 8 and 16 bytes, all directions)
+/// multiply at a share of the chip's peak. Of 3700 timings on an H200 (copies of 2, 8 and 16 bytes, all directions)
 /// tiles took 65 to 120 ns for each copy of a thread, whatever its width (docs/log/2026-11-cuda-conv.md).
 double step_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
                     const ConvProblem& problem, std::int64_t resident) {
@@ -58,10 +59,36 @@ double step_seconds(const KernelConfig& config, const CudaGemmTile& row, const C
     const auto tiles = static_cast<double>(ceil_div(problem.c, std::int64_t{a.tile[1]}));
     ns += (model.data_column_copy_ns - model.copy_ns) * static_cast<double>(problem.c) / tiles;
   }
-  constexpr int kThreadsOfEightWarps = 256;
-  const double copies = 1e-9 * ns * facts.stage_k / a.vector[0] / facts.threads *
-                        (facts.threads == kThreadsOfEightWarps ? model.eight_warps : 1);
+  const double of_thread = ns * facts.stage_k / a.vector[0] / facts.threads;
+  const double of_sm =
+      model.sm_copy_ns * static_cast<double>(resident * (a.tile[0] + a.tile[1]) * facts.stage_k) / a.vector[0];
+  const double copies = 1e-9 * std::max(of_thread, of_sm);
   return std::max(products, copies);
+}
+
+/// Filters whose sum is not cut leave one by one, each with its own place; the instructions of more than 32 of a thread
+/// are more than an SM keeps. A tile of 128 x 128 took 54 us for its results by four warps, 23 by eight, one of 64 x 64
+/// two (H200).
+double result_seconds(const KernelConfig& config, const CudaConvResources& facts, const CudaConvGatherModel& model,
+                      bool weight, int splits) {
+  constexpr double kKept = 32, kTimesLonger = 7;
+  const Algorithm& a = config.algorithm;
+  const double results = static_cast<double>(a.tile[0] * a.tile[1]) / facts.threads;
+  if (!weight) return 1e-9 * model.result_ns * results;
+  const bool alone = splits == 1 && a.vector[0] * bits_of(std::get<ConvSignature>(config.signature).data_type) < 128;
+  const double beyond = alone ? std::max(results - kKept, 0.0) * kTimesLonger : 0;
+  return 1e-9 * model.weight_result_ns * (results + beyond);
+}
+
+/// Backward data with a stride: the taps of a phase in the mean, as a share of the most.
+double share_of_taps(const ConvProblem& p) {
+  if (p.direction != ConvDirection::backward_data) return 1;
+  double share = 1;
+  for (std::size_t d = 0; d < 3; ++d) {
+    const std::int64_t phases = std::min(p.stride()[d], p.in()[d]);
+    share *= static_cast<double>(p.filter()[d]) / static_cast<double>(phases * ceil_div(p.filter()[d], phases));
+  }
+  return share;
 }
 
 double gather_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
@@ -72,11 +99,11 @@ double gather_seconds(const KernelConfig& config, const CudaGemmTile& row, const
   const Algorithm& a = config.algorithm;
   const std::int64_t resident =
       std::clamp<std::int64_t>(ceil_div(work.items(), std::int64_t{spec.reference.sms}), 1, facts.blocks_per_sm);
-  const double rounds = static_cast<double>(ceil_div(work.items(), work.places));
-  const double steps = static_cast<double>(ceil_div(work.steps, std::int64_t{work.splits}));
+  const double rounds = std::max(1.0, static_cast<double>(ceil_div(work.items(), work.places)));
+  const double steps = static_cast<double>(ceil_div(work.steps, std::int64_t{work.splits})) *
+                       (1 + (rounds - 1) * share_of_taps(problem)) / rounds;
   const bool weight = problem.direction == ConvDirection::backward_weight;
-  const double of_tile = 1e-6 * model.tile_us + 1e-9 * (weight ? model.weight_result_ns : model.result_ns) * a.tile[0] *
-                                                    a.tile[1] / facts.threads;
+  const double of_tile = 1e-6 * model.tile_us + result_seconds(config, facts, model, weight, work.splits);
   double seconds = 1e-6 * begin_us(model, problem.direction) + spec.reference.launch_seconds() +
                    rounds * (of_tile + steps * step_seconds(config, row, spec, problem, resident));
   if (a.split_k) seconds *= model.cuts;

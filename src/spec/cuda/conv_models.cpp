@@ -94,7 +94,7 @@ Result<CudaConvModels> read_cuda_conv_models(const JsonReader& reader, bool hopp
                                             {"copy_ns", &m.gather.copy_ns},
                                             {"data_column_copy_ns", &m.gather.data_column_copy_ns},
                                             {"weight_copy_ns", &m.gather.weight_copy_ns},
-                                            {"eight_warps", &m.gather.eight_warps},
+                                            {"sm_copy_ns", &m.gather.sm_copy_ns},
                                             {"cuts", &m.gather.cuts}}));
   TS_TRY(read(reader.at("depthwise"), m.depthwise));
   TS_TRY(read_figures(reader.at("groups"), {{"clock_ghz", &m.groups.clock_ghz},

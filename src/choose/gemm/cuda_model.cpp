@@ -212,6 +212,9 @@ constexpr double kHiddenNearlyWhole = 8;
 /// Parts of k begin and end together: with as much to read as to multiply they took 1.03 to 1.18 of the longer time
 /// more than tiles do (151 x 5120 x 27648 and others, H200).
 constexpr double kHiddenByParts = 4;
+/// Two rows of tiles read each panel of B at about the same time, or twice: in several rounds they took 1.09 to 1.12 of
+/// the longer time where memory takes 0.7 of the other and more (147 x 37888 x 3584, 204 x 24576 x 1536, H200).
+constexpr double kHiddenInTwoRows = 4;
 
 }  // namespace
 
@@ -290,7 +293,9 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, co
   // Groups of few rows: large tiles multiply mostly what the groups do not have, which memory's time hides only in
   // part. Else all but the longer is hidden nearly whole.
   const bool in_parts = work.splits > 1 && config.algorithm.pipeline == Pipeline::warp_specialized;
-  const double power = groups ? 2 : in_parts ? kHiddenByParts : kHiddenNearlyWhole;
+  const bool in_two_rows = config.algorithm.pipeline == Pipeline::warp_specialized && rounds > 1 &&
+                           shape.m > config.algorithm.tile[0] && shape.m <= 2 * config.algorithm.tile[0];
+  const double power = groups ? 2 : in_parts ? kHiddenByParts : in_two_rows ? kHiddenInTwoRows : kHiddenNearlyWhole;
   return spec.reference.launch_us * 1e-6 + overlapped(seconds, memory, power);
 }
 

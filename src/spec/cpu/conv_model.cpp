@@ -37,18 +37,7 @@ const CpuConvTerms& CpuConvModel::coefficients(Pipeline pipeline, ConvDirection 
 }
 
 Result<CpuConvModel> read_cpu_conv_model(const JsonReader& reader) {
-  TS_TRY(reader.only({"command", "date", "pipelines"}));
-  CpuConvModel model;
-  TS_ASSIGN(model.command, reader.at("command").string());
-  TS_ASSIGN(model.date, reader.at("date").string());
-  TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
-  if (pipelines.empty()) return reader.at("pipelines").refuse("coefficients of one kernel at least");
-  for (const auto& [name, item] : pipelines) {
-    TS_ASSIGN(CpuConvModel::Kernels kernels, kernels_named(name, item));
-    TS_ASSIGN(kernels.cycles, read_fitted_terms(item, kCpuConvTerms));
-    model.kernels.push_back(kernels);
-  }
-  return model;
+  return read_fitted_kernels<CpuConvModel>(reader, kCpuConvTerms, kernels_named);
 }
 
 }  // namespace tilesmith

@@ -35,18 +35,7 @@ const CpuGemmTerms& CpuGemmModel::coefficients(Pipeline pipeline, DataType type)
 }
 
 Result<CpuGemmModel> read_cpu_gemm_model(const JsonReader& reader) {
-  TS_TRY(reader.only({"command", "date", "pipelines"}));
-  CpuGemmModel model;
-  TS_ASSIGN(model.command, reader.at("command").string());
-  TS_ASSIGN(model.date, reader.at("date").string());
-  TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
-  if (pipelines.empty()) return reader.at("pipelines").refuse("coefficients of one kernel at least");
-  for (const auto& [name, item] : pipelines) {
-    TS_ASSIGN(CpuGemmModel::Kernels kernels, kernels_named(name, item));
-    TS_ASSIGN(kernels.cycles, read_fitted_terms(item, kCpuGemmTerms));
-    model.kernels.push_back(kernels);
-  }
-  return model;
+  return read_fitted_kernels<CpuGemmModel>(reader, kCpuGemmTerms, kernels_named);
 }
 
 }  // namespace tilesmith

@@ -16,11 +16,6 @@ namespace {
 constexpr std::int64_t kMostPieces = 512;
 /// Blocks of a cluster on every chip that has clusters (CUDA C++ Programming Guide, thread block clusters).
 constexpr std::int64_t kClusterBlocks = 8;
-/// What clusters may take of what others' ways should: where it should be more, they took 2 to 11 % longer in five
-/// shapes (docs/log/2026-11-cuda-decode.md). Beside tiles of rows that read the same keys they did so of more items
-/// than these.
-constexpr double kClusterShare = 0.96;
-constexpr std::int64_t kMostItemsOfManyRows = 8;
 /// Blocks of keys of a piece whose start and end take little of its time.
 constexpr std::int64_t kLongEnough = 16;
 /// Of a piece of a batch-invariant call, at least. Partials of many rows, or of latent ones, are wide.
@@ -199,9 +194,9 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
   const bool has_clusters = facts.joins_in_cluster && model.cluster && !shape.ragged;
   // Of half of the SMs, which chips of any division have in clusters: where more are needed, others' ways are as fast.
   const auto best_by_cluster = [&](const CudaDecodeWork& least, double limit) {
-    if (!has_clusters || (work.row_blocks > 1 && work.items > kMostItemsOfManyRows)) return least;
+    if (!has_clusters || (work.row_blocks > 1 && work.items > model.cluster->items_of_many_rows)) return least;
     CudaDecodeWork best_cut = least;
-    double seconds = std::min(kClusterShare * least.seconds, limit);
+    double seconds = std::min(model.cluster->share * least.seconds, limit);
     for (std::int64_t size = 2; size <= std::min(kClusterBlocks, tiles); ++size) {
       const bool all_have_keys = (size - 1) * ceil_div(tiles, size) < tiles;
       const bool fit = work.items <= clusters_of(size, spec) && work.items * size <= chip.sms / 2;

@@ -66,17 +66,16 @@ double step_seconds(const KernelConfig& config, const CudaGemmTile& row, const C
   return std::max(products, copies);
 }
 
-/// Filters whose sum is not cut leave one by one, each with its own place; the instructions of more than 32 of a thread
-/// are more than an SM keeps. A tile of 128 x 128 took 54 us for its results by four warps, 23 by eight, one of 64 x 64
-/// two (H200).
+/// Filters whose sum is not cut leave one by one, each with its own place; the instructions of many of a thread are
+/// more than an SM keeps. A tile of 128 x 128 took 54 us for its results by four warps, 23 by eight, one of 64 x 64 two
+/// (H200).
 double result_seconds(const KernelConfig& config, const CudaConvResources& facts, const CudaConvGatherModel& model,
                       bool weight, int splits) {
-  constexpr double kKept = 32, kTimesLonger = 7;
   const Algorithm& a = config.algorithm;
   const double results = static_cast<double>(a.tile[0] * a.tile[1]) / facts.threads;
   if (!weight) return 1e-9 * model.result_ns * results;
   const bool alone = splits == 1 && a.vector[0] * bits_of(std::get<ConvSignature>(config.signature).data_type) < 128;
-  const double beyond = alone ? std::max(results - kKept, 0.0) * kTimesLonger : 0;
+  const double beyond = alone ? std::max(results - model.kept_results, 0.0) * model.beyond_times : 0;
   return 1e-9 * model.weight_result_ns * (results + beyond);
 }
 

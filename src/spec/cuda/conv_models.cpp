@@ -95,7 +95,9 @@ Result<CudaConvModels> read_cuda_conv_models(const JsonReader& reader, bool hopp
                                             {"data_column_copy_ns", &m.gather.data_column_copy_ns},
                                             {"weight_copy_ns", &m.gather.weight_copy_ns},
                                             {"sm_copy_ns", &m.gather.sm_copy_ns},
-                                            {"cuts", &m.gather.cuts}}));
+                                            {"cuts", &m.gather.cuts},
+                                            {"kept_results", &m.gather.kept_results},
+                                            {"beyond_times", &m.gather.beyond_times}}));
   TS_TRY(read(reader.at("depthwise"), m.depthwise));
   TS_TRY(read_figures(reader.at("groups"), {{"clock_ghz", &m.groups.clock_ghz},
                                             {"cached", &m.groups.cached},

@@ -9,10 +9,13 @@ namespace tilesmith {
 
 /// The general template. A launch begins, by direction; a tile begins and ends, longer for each result of a thread. A
 /// step takes as long as a thread's copies, one after the other, in backward data longer for columns, which are filters
-/// far apart, or as those of an SM, `sm_copy_ns` each. Kernels that may cut a sum take `cuts` times as long.
+/// far apart, or as those of an SM, `sm_copy_ns` each. Kernels that may cut a sum take `cuts` times as long. Filters
+/// that leave one by one: of a thread's results those beyond `kept_results`, whose instructions no SM keeps, take
+/// `beyond_times` as long again.
 struct CudaConvGatherModel {
   double begin_us = 0, data_begin_us = 0, weight_begin_us = 0, tile_us = 0, result_ns = 0, weight_result_ns = 0;
   double copy_ns = 0, data_column_copy_ns = 0, weight_copy_ns = 0, sm_copy_ns = 0, cuts = 0;
+  double kept_results = 0, beyond_times = 0;
 };
 
 /// Instructions that an SM issues in a cycle, of a warp and at most; cycles of a block beside its instructions, for a

@@ -97,7 +97,8 @@ Result<CudaTile> read_tile(const JsonReader& reader) {
 }
 
 Result<CudaDecodeClusterModel> read_decode_cluster_model(const JsonReader& reader) {
-  TS_TRY(reader.only({"join_us", "bytes_per_second", "step", "list_step", "list_start", "may_take"}));
+  TS_TRY(reader.only(
+      {"join_us", "bytes_per_second", "step", "list_step", "list_start", "may_take", "share", "items_of_many_rows"}));
   CudaDecodeClusterModel model;
   TS_ASSIGN(model.join_us, positive(reader.at("join_us")));
   TS_ASSIGN(model.bytes_per_second, positive(reader.at("bytes_per_second")));
@@ -105,6 +106,8 @@ Result<CudaDecodeClusterModel> read_decode_cluster_model(const JsonReader& reade
   TS_ASSIGN(model.list_step, positive(reader.at("list_step")));
   TS_ASSIGN(model.list_start, positive(reader.at("list_start")));
   TS_ASSIGN(model.may_take, positive(reader.at("may_take")));
+  TS_ASSIGN(model.share, positive(reader.at("share")));
+  TS_ASSIGN(model.items_of_many_rows, reader.at("items_of_many_rows").integer<int>(1, 1 << 20));
   return model;
 }
 

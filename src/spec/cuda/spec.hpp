@@ -64,6 +64,10 @@ struct CudaDecodeClusterModel {
   /// Where sequences differ in length, the most that a cluster may take for the longest, in times of what pieces of a
   /// list would, if it were alone.
   double may_take = 0;
+  /// The most that a cluster may take, in times of what others' ways should; and of how many items, where tiles of rows
+  /// read the same keys (docs/log/2026-11-cuda-decode.md).
+  double share = 0;
+  int items_of_many_rows = 0;
 };
 
 /// What a launch that cuts keys into pieces takes beside its bytes and products, in microseconds.

@@ -2,7 +2,7 @@
 """Fit the coefficients of a model that predicts kernels' seconds (the `model` block of a spec) to an oracle's timings.
 
     tilesmith bench --op attention --oracle --sample 40 --seed 15 --device cuda:0 --csv oracle.csv
-    python3 tools/fit_model.py oracle.csv --spec specs/cuda/sm_90a.json [--write]
+    python3 tools/fit_model.py oracle.csv --spec specs/cuda/sm_90a.json --alone 3.5 [--write]
     tilesmith bench --op attention --oracle --sample 40 --seed 15 --threads 1 --processor-time --csv oracle.csv
     python3 tools/fit_model.py oracle.csv --spec specs/cpu/x86_64_{amx,v4_bf16,v4,v3}.json [--chips "GenuineIntel 6"]
     tilesmith bench --op conv --oracle --sample 300 --seed 15 --types fp32,bf16,int8 --threads 1 --processor-time --csv oracle.csv    (gemm alike)
@@ -10,6 +10,10 @@
 
 A CPU runs the kernels of several levels, each with a spec of its own; the machine's level comes first. --chips writes
 the `model_on` of chips whose vendor and family begin so, in place of the `model` of all others.
+
+On CUDA each row of the tile table that has a `round_us` gets one of its own. An oracle times cold calls that stand alone;
+--alone says how many microseconds those take more than calls that follow one another, of which decode's models and
+few_queries tell, and `launch` is written without them.
 
 The program lists the model's terms of each kernel (`tilesmith list --candidates --json`); none of its formulas is
 repeated here. The coefficients of each pipeline (on CPUs of each pipeline and type of a level, of convolution also of
@@ -22,6 +26,7 @@ import argparse
 import csv
 import datetime
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -35,6 +40,10 @@ from scipy.optimize import lsq_linear
 # rate in the tile table was measured stay near it, as few of the problems that are drawn are long enough to show it.
 LIMITS = {"products": (0.25, 4), "memory": (0.5, 2), "launch": (1, 20)}
 MEASURED_RATES = {"warpspec": {"products": (0.95, 1.1)}}
+ROUNDS = "rounds"  # the term that rows of the tile table have figures of their own for
+# How much a row's figure is drawn to the mean of its pipeline's: what a microsecond between them counts as, a relative error of one timing.
+DRAWN_TO_MEAN = 0.3
+LEAST_ROUND_US = 0.05
 # Those of CPU kernels: instructions at their rate or half of it; a vector of sums loaded, added to and stored; a vector read from the second-level cache. The problems
 # that are drawn are too small to tell these, of which large ones consist.
 CPU_LIMITS = {"attention": {}, "conv": {}, "gemm": {"products": (1, 2), "sums": (2, 8), "reads_a": (0, 2), "reads_b": (0, 0.1)}}
@@ -98,10 +107,40 @@ def coefficients_of(specs, operation):
     return found
 
 
-class Data:
-    """Terms, seconds, problems and ranks of all kernels as arrays."""
+def traits_of(row):
+    """What the names of kernels of a row of CUDA's tile table say of it."""
+    words = [f"tile{row['tile'][0]}x{row['tile'][1]}"]
+    words += [f"{word}{row[field]}" for field, word in (("stages", "stages"), ("bias_stages", "biasstages"), ("blocks_per_sm", "blocks")) if field in row]
+    words += [f"qstages{row['q_stages']}"] if row.get("q_stages", 1) > 1 else []
+    return frozenset(words + [word for field, word in (("ping_pong", "pingpong"), ("dynamic_scheduler", "dynamic"), ("late_wait", "latewait"),
+                                                       ("late_store", "latestore")) if row.get(field)])
 
-    def __init__(self, rows, program, arch):
+
+class RowsOfTiles:
+    """The rows of CUDA's tile table that have a round_us."""
+
+    def __init__(self, spec):
+        pipelines = spec.get("attention_fwd", {}).get("pipelines", {}) if "reference" in spec else {}
+        self.rows = [(name, traits_of(row), row) for name, pipeline in pipelines.items() for row in pipeline["tiles"] if "round_us" in row]
+
+    def of(self, name, problem):
+        """The number of a kernel's row, or None."""
+        pipeline, words = re.search(r"_(warpspec|mma_sm80)_\w+?_(tile\w+)_on_", name).groups() if "attention_fwd" in name else (None, "")
+        traits = frozenset(word for word in words.split("_") if not word.startswith("packgqa"))
+        dims = {side: int(size) for side, size in re.findall(r"--head-dim-(qk|v) (\d+)", problem)}
+        widest = max(dims.values(), default=0)
+        for i, (of_pipeline, of_row, row) in enumerate(self.rows):
+            low, high = row["head_dim"]
+            if of_pipeline == pipeline and of_row == traits and low <= widest <= high and dims.get("v", dims.get("qk", 0)) <= row.get("head_dim_v", [0, high])[1]:
+                return i
+        return None
+
+
+class Data:
+    """Terms, seconds, problems and ranks of all kernels as arrays. Behind the terms that the program lists stand those of
+    rows with a round_us: a kernel's rounds, in the column of its row."""
+
+    def __init__(self, rows, program, arch, of_tiles):
         listed = {problem: terms_of(program, problem, arch) for problem in sorted({row["problem"] for row in rows})}
         rows = [row for row in rows if row["name"] in listed[row["problem"]]]
         if not rows:
@@ -111,6 +150,15 @@ class Data:
         self.operation = problems[0].split()[0].partition("_")[0]
         self.names = list(next(iter(listed[problems[0]].values())))
         self.terms = np.array([[listed[r["problem"]][r["name"]][term] for term in self.names] for r in rows])
+        self.of_tiles = of_tiles.rows
+        of_row = np.zeros((len(rows), len(self.of_tiles)))
+        for i, row in enumerate(rows):
+            which = of_tiles.of(row["name"], row["problem"]) if self.of_tiles else None
+            if which is not None:
+                rounds = self.names.index(ROUNDS)
+                of_row[i, which] = self.terms[i, rounds] / self.of_tiles[which][2]["round_us"]  # the program counts each as the row's
+                self.terms[i, rounds] = 0
+        self.terms = np.hstack([self.terms, of_row])
         self.seconds = np.array([row["seconds"] for row in rows])
         kernels = [kernels_of(row["name"]) for row in rows]
         self.pipelines = sorted(set(kernels))
@@ -130,7 +178,7 @@ class Data:
         for level, name in self.pipelines:
             if not f"{level}/{name}".startswith(tuple(only)):
                 figures = known.get((level, name)) or known[level, name.rsplit("_", 1)[0]]
-                self.fixed[level, name] = np.array([figures.get(term, 0) for term in self.names])
+                self.fixed[level, name] = np.array([figures.get(term, 0) for term in self.names] + [0] * len(self.of_tiles))
         predicted = self.predict({})
         for i in range(len(self.problems)):
             race = self.problem == i
@@ -191,14 +239,25 @@ class Data:
         scaled = self.terms[mask] / self.seconds[mask][:, None] * weight[:, None]
         counts = np.flatnonzero(scaled.max(axis=0) > 0)
         size = scaled.max(axis=0)[counts]  # terms are microseconds and seconds
-        low, high = (np.array([limits.get(self.names[i], (0, np.inf))[end] for i in counts]) * size for end in (0, 1))
+        bounds = [limits.get(self.names[i], (0, np.inf)) if i < len(self.names) else (LEAST_ROUND_US, np.inf) for i in counts]
+        low, high = (np.array([bound[end] for bound in bounds]) * size for end in (0, 1))
         rows, wanted = scaled[:, counts], weight
+        drawn = np.flatnonzero(counts >= len(self.names))
+        if len(drawn):
+            from_mean = np.zeros((len(drawn), len(counts)))
+            from_mean[:, drawn] = np.eye(len(drawn)) - 1 / len(drawn)
+            rows, wanted = np.vstack([rows, DRAWN_TO_MEAN * from_mean]), np.concatenate([wanted, np.zeros(len(drawn))])
         if usual is not None:
             mean = np.diag(rows.mean(axis=0)) * ROWS_OF_ALIKE[self.operation] ** 0.5
             rows, wanted = np.vstack([rows, mean]), np.concatenate([weight, mean @ usual[counts]])
-        out = np.zeros(len(self.names)) if usual is None else usual.copy()
+        out = np.zeros(self.terms.shape[1]) if usual is None else usual.copy()
         out[counts] = lsq_linear(rows / size, wanted, bounds=(low, high)).x / size
         return out
+
+    def round_us(self, fitted):
+        """What a round takes of each row of tiles whose kernels were timed."""
+        own = sum((coefficients[len(self.names):] for coefficients in fitted.values()), np.zeros(len(self.of_tiles)))
+        return [(row, microseconds) for (_, _, row), microseconds in zip(self.of_tiles, own) if microseconds > 0]
 
     def predict(self, fitted):
         """Seconds of all rows; of pipelines without coefficients infinite."""
@@ -260,6 +319,14 @@ def written(spec_text, fitted, names, counted, command, chips, block):
     return spec_text[:begin] + head + '"pipelines": {\n' + ",\n".join(lines) + spec_text[end:]
 
 
+def with_round_us(spec_text, figures):
+    """The spec with other figures in rows of tiles, a line each."""
+    for row, microseconds in figures:
+        line = next(line for line in spec_text.split("\n") if line.strip().rstrip(",") == json.dumps(row))
+        spec_text = spec_text.replace(line, line.replace(f'"round_us": {row["round_us"]}', f'"round_us": {float(f"{microseconds:.3g}")}'))
+    return spec_text
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("oracle", nargs="+", help="CSV files of bench --oracle")
@@ -270,11 +337,14 @@ def main():
     parser.add_argument("--program", default="build/bin/tilesmith")
     parser.add_argument("--share", type=float, default=1,
                         help="an advantage for what went first in the file: the share of its time that counts")
+    parser.add_argument("--alone", type=float, default=0, metavar="US", help="microseconds that a timing takes more than a call behind another")
     parser.add_argument("--write", action="store_true", help="write the coefficients into the spec")
     given = parser.parse_args()
+    os.environ["TILESMITH_SPEC_DIR"] = str(given.spec[0].resolve().parents[1])  # the program counts by these specs, not by those in it
     texts = {path: path.read_text(encoding="utf-8") for path in given.spec}
     rows = [row for file in given.oracle for row in read_rows(file)]
-    data = Data(rows, given.program, json.loads(texts[given.spec[0]])["arch"])
+    spec = json.loads(texts[given.spec[0]])
+    data = Data(rows, given.program, spec["arch"], RowsOfTiles(spec))
     if given.only:
         data.keep(coefficients_of(given.spec, data.operation), given.only)
     everything = np.ones(len(data.seconds), bool)
@@ -300,19 +370,25 @@ def main():
         show(f"  {family}", regret[mine], [data.problems[i] for i in mine])
     error = np.log(predicted / data.seconds)
     print(f"error of a prediction: {100 * np.median(np.abs(error)):.0f} % in the median")
+    round_us = data.round_us(fitted)
     for pipeline, coefficients in fitted.items():
+        if given.alone:
+            coefficients[data.names.index("launch")] -= given.alone
+        if any(pipeline[1] == name for name, _, _ in data.of_tiles):
+            coefficients[data.names.index(ROUNDS)] = 1  # rows say the rest
         print(" ".join(pipeline).strip(), figures_of(data.names, coefficients))
     if given.write:
         command = "python3 tools/fit_model.py " + " ".join(file.removeprefix("./") for file in given.oracle) + " --spec"
         for path in given.spec:
             command += f" specs/{path.parent.name}/{path.name}"
-        command += (f" --only {' '.join(given.only)}" if given.only else "") + (f" --chips '{given.chips}'" if given.chips else "") + " --write"
+        command += (f" --alone {given.alone:g}" if given.alone else "") + (f" --only {' '.join(given.only)}" if given.only else "") + (f" --chips '{given.chips}'" if given.chips else "") + " --write"
         counted = {name for name, most in zip(data.names, data.terms.max(axis=0)) if most > 0}
         for path, text in texts.items():
             level = path.stem if path.parent.name == "cpu" else ""
             mine = {name: figures for (of_level, name), figures in fitted.items() if of_level == level}
             if mine:
-                path.write_text(written(text, mine, data.names, counted, command, given.chips, BLOCKS[data.operation]), encoding="utf-8")
+                text = written(text, mine, data.names, counted, command, given.chips, BLOCKS[data.operation])
+                path.write_text(with_round_us(text, round_us), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 set -euo pipefail
 
 packages=(g++ mold cmake ninja-build make pkg-config libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libsqlite3-dev
-          libssl-dev libgtest-dev libbenchmark-dev python3-numpy python3-pytest python3-venv)
+          libssl-dev libgtest-dev libbenchmark-dev python3-numpy python3-pytest python3-scipy python3-venv)
 
 is_installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
 

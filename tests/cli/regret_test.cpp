@@ -37,10 +37,14 @@ TEST_P(Regret, OfTheChoiceStaysBelowItsBound) {
 INSTANTIATE_TEST_SUITE_P(Sm90a, Regret,
                          ::testing::Values(Bound{"sm_90a", "gemm_bf16_sm_90a.csv", 1.025, 1.29},
                                            Bound{"sm_90a", "gemm_bf16_sm_90a_held_out.csv", 1.04, 1.30},
-                                           Bound{"sm_90a", "attention_bf16_sm_90a_held_out.csv", 1.05, 1.47},
-                                           Bound{"sm_90a", "attention_bf16_sm_90a_851.csv", 1.03, 1.28},
-                                           Bound{"sm_90a", "attention_bf16_sm_90a_852.csv", 1.046, 1.34},
-                                           Bound{"sm_90a", "attention_bf16_sm_90a_854.csv", 1.056, 1.72},
+                                           Bound{"sm_90a", "attention_bf16_sm_90a_held_out.csv", 1.03, 1.15},
+                                           Bound{"sm_90a", "attention_bf16_sm_90a_851.csv", 1.025, 1.25},
+                                           Bound{"sm_90a", "attention_bf16_sm_90a_852.csv", 1.025, 1.18},
+                                           Bound{"sm_90a", "attention_bf16_sm_90a_854.csv", 1.03, 1.15},
+                                           Bound{"sm_90a", "attention_bf16_sm_90a_855.csv", 1.02, 1.2},
+                                           Bound{"sm_90a", "attention_bf16_sm_90a_856.csv", 1.03, 1.22},
+                                           Bound{"sm_90a", "attention_bf16_sm_90a_857.csv", 1.03, 1.24},
+                                           Bound{"sm_90a", "attention_bf16_sm_90a_steps.csv", 1.02, 1.25},
                                            Bound{"sm_90a", "conv_bf16_sm_90a.csv", 1.04, 1.23},
                                            Bound{"sm_90a", "conv_bf16_sm_90a_held_out.csv", 1.03, 1.49}));
 

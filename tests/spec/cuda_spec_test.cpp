@@ -108,6 +108,8 @@ TEST(CudaSpec, BrokenOnesSayFilePathValueAndWhatWouldBeRight) {
        "$.attention_fwd.model.first_choice_share is 1.5");
   says("\"dealt_uneven_times\": 1.07", "\"dealt_uneven_times\": 0.9",
        "$.attention_fwd.model.dealt_uneven_times is 0.9");
+  says("\"idle_rows\": 0.2", "\"idle_rows\": 2", "$.attention_fwd.model.idle_rows is 2");
+  says("\"round_us\": ", "\"round_us\": -", "above 0");
   says("\"times\": 2.41", "\"times\": 0", "$.attention_fwd.model.narrow_keys[0].times is 0");
   says("\"head_dim\": 128, \"times\"", "\"head_dim\": 64, \"times\"",
        "$.attention_fwd.model.narrow_keys[1].head_dim is 64");

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "choose/attention/batch_invariant.hpp"
 #include "choose/attention/cuda_decode.hpp"
+#include "choose/attention/cuda_few_queries.hpp"
 #include "choose/attention/cuda_terms.hpp"
 #include "choose/attention/gpu_signature.hpp"
 #include "choose/gpu_serves.hpp"
@@ -223,7 +224,8 @@ std::vector<ModelTerms> model_terms(const CudaSpec& spec, const AttentionProblem
   std::vector<ModelTerms> out;
   walk_cuda_attention(spec, gpu_signature_of(problem), packings_of(shape),
                       [&](const KernelConfig& config, const CudaTile& row, const auto* refused) {
-                        if (refused != nullptr || !suits(config, shape) || is_decode(config.algorithm.pipeline))
+                        if (refused != nullptr || !suits(config, shape) || is_decode(config.algorithm.pipeline) ||
+                            few_queries_model(config, spec, shape) != nullptr)
                           return true;
                         const CudaAttentionTerms terms = cuda_attention_terms(config, row, spec, shape);
                         out.push_back({config, kCudaAttentionTerms, {terms.begin(), terms.end()}});

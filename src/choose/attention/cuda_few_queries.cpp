@@ -2,10 +2,17 @@
 
 #include <algorithm>
 
+#include "choose/attention/cuda_decode.hpp"
 #include "choose/rounding.hpp"
 #include "instances/attention/cuda_resources.hpp"
 
 namespace tilesmith {
+
+const CudaFewQueriesModel* few_queries_model(const KernelConfig& config, const CudaSpec& spec,
+                                             const CudaAttentionShape& shape) {
+  const CudaAttentionPipeline* pipeline = spec.attention_pipeline(config.algorithm.pipeline);
+  return pipeline != nullptr && pipeline->few_queries && has_few_rows(shape) ? &*pipeline->few_queries : nullptr;
+}
 
 double few_queries_seconds(const KernelConfig& config, const CudaFewQueriesModel& model, const CudaSpec& spec,
                            const CudaAttentionShape& shape) {

@@ -59,9 +59,8 @@ double attending_seconds(const KernelConfig& config, const CudaTile& row, const 
   const AttentionSignature& s = config.attention();
   if (is_decode(config.algorithm.pipeline)) return cuda_decode_work(config, spec, shape).seconds;
   if (is_fitted_for(spec, s)) {
-    const CudaAttentionPipeline* pipeline = spec.attention_pipeline(config.algorithm.pipeline);
-    if (pipeline != nullptr && pipeline->few_queries && has_few_rows(shape))
-      return few_queries_seconds(config, *pipeline->few_queries, spec, shape);
+    if (const CudaFewQueriesModel* few = few_queries_model(config, spec, shape))
+      return few_queries_seconds(config, *few, spec, shape);
     if (const CudaAttentionTerms* fitted = spec.attention_model->coefficients(config.algorithm.pipeline)) {
       const CudaAttentionTerms terms = cuda_attention_terms(config, row, spec, shape);
       return (shape.narrow ? spec.attention_model->narrow_keys_times(std::max(s.head_dim_qk, s.head_dim_v)) : 1) *

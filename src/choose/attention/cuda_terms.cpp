@@ -19,14 +19,29 @@ double resident_blocks(const CudaAttentionResources& facts, const CudaSpec& spec
   return static_cast<double>(std::clamp<long>(std::min({by_memory, by_threads, by_registers}), 1, spec.blocks_per_sm));
 }
 
-/// Of a tile's rows those that are multiplied, in the mean over a head's tiles: whole warpgroups, or warps, that have a
-/// query.
-double multiplied_rows(const KernelConfig& config, const CudaAttentionResources& facts,
-                       const CudaAttentionShape& shape) {
+/// Lengths of packed sequences, of which but the longest is known: it is one, the others are anything up to it.
+double mean_length(const CudaAttentionShape& shape) {
+  return shape.ragged ? 0.5 + 0.5 / static_cast<double>(std::max<std::int64_t>(1, shape.batch)) : 1;
+}
+
+/// Tiles of a head's rows: whole ones, or in the mean over lengths, half a tile more than the rows.
+double tiles_of_head(const KernelConfig& config, const CudaAttentionResources& facts, const CudaAttentionShape& shape) {
+  const double tiles = static_cast<double>(shape.seqlen_q) * config.algorithm.pack_gqa / facts.tile_rows;
+  const double share = mean_length(shape);
+  return share < 1 && tiles > 1 ? share * tiles + 0.5 : std::ceil(tiles);
+}
+
+/// Of a tile's rows those that are multiplied: whole warpgroups, or warps, that have a query, and a share of idle
+/// warpgroups', without which a step hides less of its scores. Of one round's tiles the fullest takes longest, of
+/// several the mean over a head's tiles.
+double multiplied_rows(const KernelConfig& config, const CudaAttentionResources& facts, const CudaAttentionShape& shape,
+                       bool one_round, double idle_rows) {
   const double at_once = facts.persistent ? 64 : 16, rows = facts.tile_rows;
   const double queries = static_cast<double>(shape.seqlen_q) * config.algorithm.pack_gqa;
   if (queries <= 0) return rows;
-  return ceil_div(queries, at_once) * at_once / ceil_div(queries, rows);
+  const double multiplied = ceil_div(queries, at_once) * at_once;
+  const double of_tile = one_round ? std::min(multiplied, rows) : multiplied / ceil_div(queries, rows);
+  return facts.persistent ? of_tile + idle_rows * (rows - of_tile) : of_tile;
 }
 
 }  // namespace
@@ -37,40 +52,47 @@ CudaAttentionTerms cuda_attention_terms(const KernelConfig& config, const CudaTi
   const CudaAttentionResources facts = cuda_attention_resources(config);
   const CudaReferenceChip& chip = spec.reference;
   const double resident = resident_blocks(facts, spec), keys_of_step = facts.tile_keys;
-  const double tiles = cuda_row_blocks(config, shape) * facts.column_blocks;
-  const double of_one_sm = std::max(1.0, ceil_div(tiles, static_cast<double>(chip.sms)));
+  const double heads =
+      static_cast<double>(shape.batch) * static_cast<double>(shape.heads_q) / config.algorithm.pack_gqa;
+  const double tiles = heads * tiles_of_head(config, facts, shape) * facts.column_blocks;
+  // Tiles of sequences whose lengths nobody knows do not come out even: half a tile more than the mean.
+  const double share = tiles / chip.sms;
+  const double of_one_sm = std::max(1.0, mean_length(shape) < 1 ? share + 0.5 : std::ceil(share));
   const double at_once = std::min(resident, of_one_sm);
   const double rounds = of_one_sm / at_once;
 
   const auto seqlen_k = static_cast<double>(shape.seqlen_k);
-  const double keys = seqlen_k * shape.visible;
+  const double length = mean_length(shape), keys = seqlen_k * shape.visible * length;
   // Behind a mask a tile goes as far as its last row sees, half its rows beyond the mean, and half a step more in the
   // mean; nothing ends before the longest tile.
-  const bool unequal = shape.visible < 1;
+  const bool unequal = shape.visible < 1 || length < 1;
   const double queries_of_tile =
       std::min(static_cast<double>(facts.tile_rows) / config.algorithm.pack_gqa, static_cast<double>(shape.seqlen_q));
-  const double steps_of_tile =
-      unequal ? std::min(seqlen_k, keys + queries_of_tile / 2) / keys_of_step + 0.5 : ceil_div(keys, keys_of_step);
-  const double longest = unequal ? ceil_div(std::min(seqlen_k, 2 * keys), keys_of_step) : 0;
+  const double steps_of_tile = unequal ? std::min(seqlen_k * length, keys + queries_of_tile / 2) / keys_of_step + 0.5
+                                       : ceil_div(keys, keys_of_step);
+  const double longest = unequal ? ceil_div(std::min(seqlen_k, 2 * seqlen_k * shape.visible), keys_of_step) : 0;
   const double steps = std::max(rounds * steps_of_tile, longest);
 
   // A block of columns has all scores, and its share of the output's columns.
   const double depth_qk = ceil_div(static_cast<double>(s.head_dim_qk), 16.0) * 16;
   const double depth_v = ceil_div(static_cast<double>(s.head_dim_v) / facts.column_blocks, 16.0) * 16;
   const double rate = chip.tflops_of(input_type(s.data_type)) * 1e12 / chip.sms * row.efficiency;
-  const double products =
-      steps * at_once * 2 * multiplied_rows(config, facts, shape) * keys_of_step * (depth_qk + depth_v) / rate;
+  const double idle_rows = spec.attention_model ? spec.attention_model->idle_rows : 0;
+  const double multiplied = multiplied_rows(config, facts, shape, of_one_sm <= 1, idle_rows);
+  const double of_depth = steps * at_once * 2 * multiplied * keys_of_step / rate;
+  const double widest = row.head_dim.high + row.head_dim_v.value_or(row.head_dim).high;
 
   const double bytes = bits_of(s.data_type) / 8.0 * (s.head_dim_qk + s.head_dim_v);
   const double queries = static_cast<double>(shape.batch * shape.heads_q) * static_cast<double>(shape.seqlen_q);
   const double keys_read = static_cast<double>(shape.batch * shape.heads_kv) * seqlen_k;
   constexpr double kMicrosecond = 1e-6;
   return {kMicrosecond,
-          rounds * kMicrosecond,
+          rounds * row.round_us * kMicrosecond,
           steps * kMicrosecond,
-          products,
-          bytes * (queries + keys_read) / chip.bytes_per_second,
-          bytes * tiles * steps_of_tile * keys_of_step / chip.bytes_per_second};
+          of_depth * (depth_qk + depth_v),
+          of_depth * std::max(0.0, widest - depth_qk - depth_v),
+          steps * at_once * keys_of_step * bytes / facts.warps / (chip.bytes_per_second / chip.sms),
+          bytes * length * (queries + keys_read) / chip.bytes_per_second};
 }
 
 bool is_fitted_for(const CudaSpec& spec, const AttentionSignature& signature) {

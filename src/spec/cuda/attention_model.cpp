@@ -20,8 +20,8 @@ double CudaAttentionModel::narrow_keys_times(int head_dim) const {
 }
 
 Result<CudaAttentionModel> read_cuda_attention_model(const JsonReader& reader) {
-  TS_TRY(reader.only(
-      {"command", "date", "data_types", "first_choice_share", "narrow_keys", "dealt_uneven_times", "pipelines"}));
+  TS_TRY(reader.only({"command", "date", "data_types", "first_choice_share", "narrow_keys", "dealt_uneven_times",
+                      "idle_rows", "pipelines"}));
   CudaAttentionModel model;
   TS_ASSIGN(model.command, reader.at("command").string());
   TS_ASSIGN(model.date, reader.at("date").string());
@@ -47,6 +47,10 @@ Result<CudaAttentionModel> read_cuda_attention_model(const JsonReader& reader) {
   if (reader.has("dealt_uneven_times")) {
     TS_ASSIGN(model.dealt_uneven_times, reader.at("dealt_uneven_times").number());
     if (!(model.dealt_uneven_times >= 1)) return reader.at("dealt_uneven_times").refuse("1 or more times");
+  }
+  if (reader.has("idle_rows")) {
+    TS_ASSIGN(model.idle_rows, reader.at("idle_rows").number());
+    if (!(model.idle_rows >= 0) || model.idle_rows > 1) return reader.at("idle_rows").refuse("a share, 0 to 1");
   }
   TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
   for (const auto& [name, item] : pipelines) {

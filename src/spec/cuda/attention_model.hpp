@@ -20,13 +20,14 @@ class JsonReader;
 /// What a prediction is the weighted sum of, in this order: seconds; of what is counted, a microsecond each.
 ///
 ///   launch    1
-///   rounds    of tiles, on the SM that has most of them
+///   rounds    of tiles, on the SM that has most of them, each as many microseconds as its row of the tile table says
 ///   steps     blocks of keys that one place for a tile walks over, one after another
 ///   products  of all tiles that share an SM, at the row's share of the chip's peak
+///   narrower  products that heads as wide as the row allows would have more: the rest of a step takes as long for all
+///   copies    bytes of steps, by one warp of those that copy them, at an SM's share of the chip's bandwidth
 ///   memory    queries, keys, values and outputs once, at the chip's bandwidth
-///   reread    keys and values as often as tiles read them, at the chip's bandwidth
-inline constexpr std::array<std::string_view, 6> kCudaAttentionTerms = {"launch",   "rounds", "steps",
-                                                                        "products", "memory", "reread"};
+inline constexpr std::array<std::string_view, 7> kCudaAttentionTerms = {"launch",   "rounds", "steps", "products",
+                                                                        "narrower", "copies", "memory"};
 using CudaAttentionTerms = std::array<double, kCudaAttentionTerms.size()>;
 
 /// How many times as long a kernel takes that is predicted here, on keys of 8 bits beside wider queries.
@@ -44,6 +45,7 @@ struct CudaAttentionModel {
   /// How many times as long a persistent kernel takes whose tiles are dealt before it begins, where they are of
   /// different lengths: behind a mask, in packed sequences, in pages.
   double dealt_uneven_times = 1;
+  double idle_rows = 0;  ///< what rows of a tile's warpgroups that have no query take, of those that have one
   std::vector<std::pair<Pipeline, CudaAttentionTerms>> pipelines;
 
   /// Null where the pipeline has none.

@@ -57,8 +57,9 @@ Result<CudaTileCondition> read_condition(const JsonReader& reader) {
 }
 
 Result<CudaTile> read_tile(const JsonReader& reader) {
-  TS_TRY(reader.only({"tile", "stages", "q_stages", "bias_stages", "blocks_per_sm", "ping_pong", "dynamic_scheduler",
-                      "late_wait", "late_store", "fp8", "head_dim", "head_dim_v", "efficiency", "first_for"}));
+  TS_TRY(
+      reader.only({"tile", "stages", "q_stages", "bias_stages", "blocks_per_sm", "ping_pong", "dynamic_scheduler",
+                   "late_wait", "late_store", "fp8", "head_dim", "head_dim_v", "efficiency", "round_us", "first_for"}));
   CudaTile tile;
   const JsonReader figures = reader.at("tile");
   TS_ASSIGN(const std::vector<int> sizes, figures.integers(1, 4096));
@@ -90,6 +91,9 @@ Result<CudaTile> read_tile(const JsonReader& reader) {
   }
   TS_ASSIGN(tile.efficiency, positive(reader.at("efficiency")));
   if (tile.efficiency > 1) return reader.at("efficiency").refuse("a share of the peak, at most 1");
+  if (reader.has("round_us")) {
+    TS_ASSIGN(tile.round_us, positive(reader.at("round_us")));
+  }
   if (reader.has("first_for")) {
     TS_ASSIGN(tile.first_for, read_condition(reader.at("first_for")));
   }

@@ -51,6 +51,7 @@ struct CudaTile {
   CudaRange head_dim;                          ///< of the larger head dim
   std::optional<CudaRange> head_dim_v;         ///< a further limit
   double efficiency = 0;                       ///< share of the dense peak that a long problem reaches
+  double round_us = 1;                         ///< of a tile beside its steps: its first copies, its last products
   std::optional<CudaTileCondition> first_for;  ///< absent: an alternative, never the first choice
 };
 

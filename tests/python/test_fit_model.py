@@ -1,0 +1,90 @@
+"""tools/fit_model.py finds the coefficients, and the rounds of each row of tiles, that timings were made of."""
+import csv
+import itertools
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("scipy")
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+import fit_model  # noqa: E402
+
+ALONE = 3.5
+COEFFICIENTS = {"warpspec": {"launch": 7, "products": 1, "narrower": 0.5, "memory": 0.7}, "mma_sm80": {"launch": 6, "rounds": 0.4, "products": 2, "memory": 0.7}}
+TERMS = ("launch", "rounds", "products", "narrower", "memory")
+ROWS = [({"tile": [64, 64], "stages": 3, "head_dim": [8, 64], "efficiency": 0.5, "round_us": 1.0}, 0.6),
+        ({"tile": [192, 128], "stages": 2, "q_stages": 2, "ping_pong": True, "head_dim": [8, 64], "efficiency": 0.5, "round_us": 2.0}, 1.5),
+        ({"tile": [64, 64], "stages": 3, "head_dim": [65, 128], "efficiency": 0.5, "round_us": 1.0}, 1.1)]  # fmt: skip
+KERNELS = {"warpspec_wgmma_tile64x64_stages3": 1, "warpspec_wgmma_tile192x128_stages2_qstages2_pingpong": 0.4, "mma_sm80_mma_tile32x64": 2.5}
+
+
+def kernel_name(dim, rest):
+    return f"attention_fwd_bf16_h{dim}_{rest}_on_sm_90a"
+
+
+def row_of(dim, rest):
+    """The number of the kernel's row, or None."""
+    if "192x128" in rest:
+        return 1 if dim <= 64 else None
+    return (0 if dim <= 64 else 2) if "warpspec" in rest else None
+
+
+def counted(problem):
+    """Of each kernel the terms but for what its row says of a round, all in seconds."""
+    words = problem.split()
+    queries, keys, dim = (int(words[words.index(option) + 1]) for option in ("--seqlen-q", "--seqlen-k", "--head-dim-qk"))
+    found = {}
+    for rest, work in KERNELS.items():
+        if "192x128" in rest and dim > 64:
+            continue
+        found[rest] = {"launch": 1e-6, "rounds": 1e-6 * max(1, queries // int(256 * work)), "products": 4e-9 * queries * work * dim / 64,
+                       "narrower": 1e-9 * queries * work * (64 - dim % 64) / 64 if "warpspec" in rest else 0, "memory": 1e-9 * keys}  # fmt: skip
+    return dim, found
+
+
+def listed(program, problem, arch):
+    dim, found = counted(problem)
+    for rest, terms in found.items():
+        if row_of(dim, rest) is not None:
+            terms["rounds"] *= ROWS[row_of(dim, rest)][0]["round_us"]
+    return {kernel_name(dim, rest): terms for rest, terms in found.items()}
+
+
+def seconds_of(dim, rest, terms):
+    row = row_of(dim, rest)
+    weights = COEFFICIENTS["warpspec" if row is not None else "mma_sm80"] | ({"rounds": ROWS[row][1]} if row is not None else {})
+    return sum(weights.get(term, 0) * seconds for term, seconds in terms.items())
+
+
+def spec_text(rows):
+    lines = ",\n".join("          " + json.dumps(row) for row in rows)
+    return ('{\n  "arch": "sm_90a", "reference": {},\n  "attention_fwd": {\n    "model": {\n      "command": "none", "date": "2026-01-01",\n      "pipelines": {\n'
+            '        "warpspec": {"launch": 1}\n      }\n    },\n    "pipelines": {\n      "warpspec": {\n        "tiles": [\n' + lines + "\n        ]\n      }\n    }\n  }\n}\n")  # fmt: skip
+
+
+def test_finds_coefficients_and_the_rounds_of_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(fit_model, "terms_of", listed)
+    oracle, spec = tmp_path / "oracle.csv", tmp_path / "cuda" / "sm_90a.json"
+    spec.parent.mkdir()
+    spec.write_text(spec_text([row for row, _ in ROWS]))
+    with open(oracle, "w", newline="") as stream:
+        rows = csv.writer(stream)
+        rows.writerow(["problem", "name", "family", "status", "rank", "first_s", "second_s", "look_s"])
+        for i, dim in itertools.product(range(20), (40, 64, 72, 96, 128)):
+            queries, keys = 16 * 3**i // 2**i, (100, 3000, 20000)[i % 3]
+            problem = f"attention_fwd --seqlen-q {queries} --seqlen-k {keys} --head-dim-qk {dim} --dtype bf16"
+            for rank, (rest, terms) in enumerate(counted(problem)[1].items()):
+                rows.writerow([problem, kernel_name(dim, rest), "prefill", "verified", rank, seconds_of(dim, rest, terms), "", ""])
+    monkeypatch.setattr(sys, "argv", ["fit_model.py", str(oracle), "--spec", str(spec), "--alone", str(ALONE), "--write"])
+    fit_model.main()
+
+    found = json.loads(spec.read_text())["attention_fwd"]
+    assert f"--alone {ALONE:g}" in found["model"]["command"]
+    for pipeline, coefficients in COEFFICIENTS.items():
+        wanted = coefficients | {"launch": coefficients["launch"] - ALONE} | ({"rounds": 1} if pipeline == "warpspec" else {})
+        assert found["model"]["pipelines"][pipeline] == pytest.approx(wanted, rel=0.12)  # a row's figure is drawn to the mean
+    for row, (before, round_us) in zip(found["pipelines"]["warpspec"]["tiles"], ROWS):
+        assert row["round_us"] == pytest.approx(round_us, rel=0.1)
+        assert row | {"round_us": 0} == before | {"round_us": 0}

@@ -118,6 +118,6 @@ struct TsCudaGemmList {
 struct TsCudaGemmMaps {
   TsCudaTensorMap a, b, d, a2, b2, c;  // a2 and b2: cfg::kMmPlusMm only; c: with cfg::kStagedTensors
   // With args.edges: maps of a, b, a2 and b2 for the last tiles of rows and columns, where those are cut. Their TMA
-  // boxes have as many rows of a, or columns of b, as there are.
+  // boxes have as many rows of a, or columns of b, as there are; of what a cluster shares, as the share has that is cut.
   TsCudaTensorMap edge_a, edge_b, edge_a2, edge_b2;
 };

@@ -313,11 +313,14 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
   const bool weights = algorithm_.pipeline == Pipeline::weight_only;
   TS_TRY(weights ? encode_weights(a, maps.b) : operand_b(rows_b, maps.b, maps.b2));
   if (has_edges()) {
-    // What clusters share comes whole.
-    const auto edge_a = static_cast<int>(p.m % algorithm_.tile[0]), edge_b = static_cast<int>(p.n % algorithm_.tile[1]);
-    if (edge_a != 0 && along_k_a && algorithm_.cluster[1] == 1) TS_TRY(operand_a(edge_a, maps.edge_a, maps.edge_a2));
-    if (edge_b != 0 && along_k_b && algorithm_.cluster[0] == 1 && !weights)
-      TS_TRY(operand_b(edge_b, maps.edge_b, maps.edge_b2));
+    // Of what a cluster shares, the share in which the last tile ends.
+    const auto rows_of_edge = [](std::int64_t size, int tile, int blocks) {
+      return static_cast<int>(size % tile % (tile / std::max(blocks, 1)));
+    };
+    const int edge_a = rows_of_edge(p.m, algorithm_.tile[0], algorithm_.cluster[1]);
+    const int edge_b = rows_of_edge(p.n, algorithm_.tile[1], algorithm_.cluster[0]);
+    if (edge_a != 0 && along_k_a) TS_TRY(operand_a(edge_a, maps.edge_a, maps.edge_a2));
+    if (edge_b != 0 && along_k_b && !weights) TS_TRY(operand_b(edge_b, maps.edge_b, maps.edge_b2));
   }
   return encode_result_maps(steps_.context(), p, facts_, algorithm_, a, maps);
 }

@@ -39,10 +39,10 @@ int slab_columns(const GemmSignature& s, int span, const CudaGemmResources& fact
 
 /// What a producer's warpgroup leaves to those that multiply. ptxas holds its branch to the 32 registers that suffice
 /// for three warpgroups, but where it copies a part of a panel for others (8 to 12 bytes went to memory).
-void redistribute_registers(int warpgroups, bool shares_columns, CudaGemmResources& facts) {
+void redistribute_registers(int warpgroups, bool copies_shares, CudaGemmResources& facts) {
   facts.launch_registers = kRegisters / (facts.threads * facts.blocks_per_sm) / 8 * 8;
   const bool words = facts.transposed_rows > 0 && facts.element_bytes == 4;  // are transposed in registers
-  facts.producer_registers = words ? 56 : warpgroups == 3 && !shares_columns ? 32 : 40;
+  facts.producer_registers = words ? 56 : warpgroups == 3 && !copies_shares ? 32 : 40;
   const int share = (std::min(facts.launch_registers, 248) * (warpgroups + 1) - facts.producer_registers) / warpgroups;
   facts.consumer_registers = std::min(share / 8 * 8, 240);
 }
@@ -109,7 +109,7 @@ void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemm
   const int rows = a.transpose_c ? tile_n : tile_m, columns = a.transpose_c ? tile_m : tile_n;  // of wgmma
   const int warpgroup_rows = a.ping_pong ? rows : rows / warpgroups;
   facts.accumulators = warpgroup_rows / 64 * columns / 2 * (has_block_scales(s) ? 2 : 1);
-  redistribute_registers(warpgroups, a.cluster[0] > 1, facts);
+  redistribute_registers(warpgroups, a.cluster[0] * a.cluster[1] > 1, facts);
 }
 
 /// The product is transposed: a warpgroup has 64 columns of B, and of all rows of the tile.

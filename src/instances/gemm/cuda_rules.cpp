@@ -170,8 +170,8 @@ bool cluster_is_whole(const Subject& s) {
   if (s.algorithm().transpose_c ? s.tile_m() < 8 * k : s.tile_n() % (16 * k) != 0) return false;
   const GemmSignature& g = s.signature();
   const int square = 128 / element_bytes(s);
-  const int step_m = g.layout_a == MatrixOrder::column && n > 1 ? square : 8;
-  const int step_n = g.layout_b == MatrixOrder::row && m > 1 ? square : 8;
+  const int step_m = g.layout_a == MatrixOrder::column && n > 1 ? square : 1;
+  const int step_n = g.layout_b == MatrixOrder::row && m > 1 ? square : 1;
   return s.tile_m() % n == 0 && s.tile_m() / n % step_m == 0 && s.tile_n() % m == 0 && s.tile_n() / m % step_n == 0;
 }
 
@@ -448,10 +448,10 @@ constexpr Rule<Subject> kRules[] = {
            a.stages, a.block_per_cu, a.cluster[0], a.cluster[1], a.cluster_k, a.ping_pong, a.split_k, a.split_k_atomic,
            a.stream_k, a.transpose_c);
      }},
-    {"cluster_loads_whole_patterns",
-     "each block of a cluster loads whole swizzle patterns of the tiles that the cluster shares; one that shares a "
-     "tile "
-     "by k has 2 to 8 blocks, and each finishes whole slabs of 16 columns, or 8 rows or more of a transposed tile",
+    {"cluster_has_equal_shares",
+     "each block of a cluster loads an equal share of the tiles that the cluster shares, of what does not lie along k "
+     "whole squares; one that shares a tile by k has 2 to 8 blocks, and each finishes whole slabs of 16 columns, or 8 "
+     "rows or more of a transposed tile",
      [](const Subject& s) { return !is_warp_specialized(s) || cluster_is_whole(s); },
      [](const Subject& s) {
        return fmt::format("tile {} x {} over a cluster of {} x {}, by k {}", s.tile_m(), s.tile_n(),

@@ -250,7 +250,8 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(turned, "layout_is_carried",
         [](S& s, A& a) { s.layout_a = MatrixOrder::column, a.tile[0] = 192, a.wave[0] = 3; });
   check(turned, "layout_is_carried", [](S&, A& a) { a.stream_k = true; });
-  check(turned, "cluster_loads_whole_patterns", [](S&, A& a) { a.cluster = {4, 1}; });
+  check(turned, "cluster_has_equal_shares", [](S&, A& a) { a.cluster = {4, 1}; });
+  check(hopper, "cluster_has_equal_shares", [](S&, A& a) { a.cluster = {1, 3}; });
   check(hopper, "tile_is_whole", [](S&, A& a) { a.tile[0] = 96; });
   check(hopper, "tile_is_whole", [](S&, A& a) { a.tile[1] = 264; });
   check(hopper, "tile_is_whole", [](S&, A& a) { a.wave[0] = 3, a.ping_pong = true; });
@@ -281,16 +282,16 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(exchanging, "fields_belong_to_pipeline", [](S&, A& a) { a.stream_k = true; });
   check(exchanging, "fields_belong_to_pipeline", [](S&, A& a) { a.tile[0] = 128, a.wave[0] = 2, a.ping_pong = true; });
   check(exchanging, "groups_are_carried", [](S& s, A&) { s.grouping = GemmGrouping::masked; });
-  check(exchanging, "cluster_loads_whole_patterns", [](S&, A& a) { a.cluster_k = 3; });
-  check(turned_share, "cluster_loads_whole_patterns", [](S&, A& a) { a.tile[0] = 32, a.cluster_k = 5; });
-  check(exchanging, "cluster_loads_whole_patterns", [](S&, A& a) { a.tile[1] = 256, a.cluster_k = 16; });
-  check(exchanging, "cluster_loads_whole_patterns", [](S&, A& a) { a.tile[1] = 96; });
+  check(exchanging, "cluster_has_equal_shares", [](S&, A& a) { a.cluster_k = 3; });
+  check(turned_share, "cluster_has_equal_shares", [](S&, A& a) { a.tile[0] = 32, a.cluster_k = 5; });
+  check(exchanging, "cluster_has_equal_shares", [](S&, A& a) { a.tile[1] = 256, a.cluster_k = 16; });
+  check(exchanging, "cluster_has_equal_shares", [](S&, A& a) { a.tile[1] = 96; });
   check(turned_share, "accesses_are_carried", [](S&, A& a) { a.tile[0] = 184; });
   check(turned_share, "accesses_are_carried", [](S&, A& a) { a.tile[0] = 128; });
   check(exchanging, "shared_memory_fits", [](S&, A& a) { a.stages = 14; });
   check(hopper, "accesses_are_carried", [](S&, A& a) { a.vector = {1, 1, 1}; });
   check(portable, "accesses_are_carried", [](S&, A& a) { a.vector = {8, 8, 8}; });
-  check(hopper, "cluster_loads_whole_patterns", [](S& s, A& a) {
+  check(hopper, "cluster_has_equal_shares", [](S& s, A& a) {
     s.layout_b = MatrixOrder::row;
     a.tile[1] = 96;
     a.cluster = {2, 1};

@@ -361,6 +361,7 @@ struct Consumer : TransposedSlabs {
       }
       t = next;
     }
+    if constexpr (kSlabsInRing && kCluster > 1) release_held();  // the blocks that copy into this one wait for it
   }
 };
 

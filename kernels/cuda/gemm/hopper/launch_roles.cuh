@@ -15,7 +15,7 @@ TS_DEVICE void run_roles(u32 dynamic_shared, const TsCudaGemmMaps& maps, const T
   if (!args.late_launch_dependents) let_next_kernel_start();
   if (threadIdx.x == 0) shared.init_barriers();
   if constexpr (kClusterBlocks > 1)
-    cluster_sync();
+    cluster_sync_relaxed();
   else
     __syncthreads();
   const int warpgroup = static_cast<int>(uniform(threadIdx.x / 128));
@@ -26,6 +26,7 @@ TS_DEVICE void run_roles(u32 dynamic_shared, const TsCudaGemmMaps& maps, const T
       producer.prefetch_maps(args);
       wait_for_previous_kernel();
       producer.run(args);
+      if constexpr (kCluster > 1) producer.wait_until_freed();
     } else if (kTransposes && threadIdx.x >= 32) {
       wait_for_previous_kernel();  // it may write the groups' ends
       Transposer transposer{shared, rank};
@@ -41,12 +42,6 @@ TS_DEVICE void run_roles(u32 dynamic_shared, const TsCudaGemmMaps& maps, const T
       let_next_kernel_start();
     }
     if (cfg::kStoreTmaBox && threadIdx.x % 128 == 0) store_wait_done();
-  }
-  // A block stays until its neighbours have copied into it and freed its stages for the last time. What those that share
-  // a tile by k send, its consumers have waited for.
-  if constexpr (kCluster > 1) {
-    __syncwarp();
-    cluster_sync();
   }
 }
 

@@ -42,9 +42,9 @@ constexpr int kOwnRows = kTransposed ? 2 * kOwnSums : cfg::kTileM;
 constexpr int kOwnColumns = kTransposed ? cfg::kTileN : cfg::kTileN / cfg::kClusterK;
 // With groups only the rows of a's tile that the group has are copied, kCopyRows at a time.
 constexpr bool kCopiesRows = cfg::kCopyRows < cfg::kTileM / cfg::kClusterN;
-// Whether edge maps may cut a and b: what lies along k and is copied whole.
-constexpr bool kCutsA = !kMnMajorA && cfg::kClusterN == 1 && cfg::kGrouping == TS_GEMM_UNGROUPED;
-constexpr bool kCutsB = !kMnMajorB && cfg::kClusterM == 1 && cfg::kGrouping == TS_GEMM_UNGROUPED && !kWeights;
+// Whether edge maps may cut a and b: what lies along k.
+constexpr bool kCutsA = !kMnMajorA && cfg::kGrouping == TS_GEMM_UNGROUPED;
+constexpr bool kCutsB = !kMnMajorB && cfg::kGrouping == TS_GEMM_UNGROUPED && !kWeights;
 constexpr int kColumnBytes = kTileK * 128;  // MN-major: squares of kTileK elements
 constexpr int kColumnsA = ceil_div(cfg::kTileM, kTileK);
 constexpr int kColumnsB = ceil_div(cfg::kTileN, kTileK);
@@ -156,9 +156,10 @@ static_assert(cfg::kTileM <= 256, "one copy covers at most 256 rows");
 static_assert(kRowBlocks >= 1 && kWarpgroupRows == 64 * kRowBlocks, "each warpgroup has 64 or more whole rows of 64, transposed columns");
 static_assert(!cfg::kPingPong || cfg::kWarpgroups == 2, "two warpgroups take turns");
 static_assert(cfg::kStages >= 2, "at least two stages: one is multiplied while another arrives");
-static_assert(cfg::kTileN / cfg::kClusterM % (kMnMajorB && cfg::kClusterM > 1 ? kTileK : 8) == 0 &&
-                  cfg::kTileM / cfg::kClusterN % (kMnMajorA && cfg::kClusterN > 1 ? kTileK : 8) == 0,
-              "the blocks of a cluster load whole swizzle patterns");
+// The engine swizzles by the address in shared memory, so that a share may begin at any row of a pattern.
+static_assert(cfg::kTileN % (kMnMajorB && cfg::kClusterM > 1 ? kTileK * cfg::kClusterM : cfg::kClusterM) == 0 &&
+                  cfg::kTileM % (kMnMajorA && cfg::kClusterN > 1 ? kTileK * cfg::kClusterN : cfg::kClusterN) == 0,
+              "the blocks of a cluster load equal shares, of what does not lie along k whole squares");
 static_assert(!kGated || kSlabRowBytes >= 32 || !cfg::kStoreTmaBox, "a gated slab stored as a box has rows of 32 bytes");
 static_assert(!kPromote || (is_fp8(cfg::kTypeA) && is_fp8(cfg::kTypeB)), "promotion and block scales are for fp8");
 static_assert(!cfg::kStagedTensors || (cfg::kStoreTmaBox && kBytesD == 2 && !kGated),
@@ -167,7 +168,7 @@ static_assert(kWeights || kIntegers == (cfg::kTypeB == TS_GEMM_S8), "s8 goes wit
 static_assert(kCopiedStages <= cfg::kStages, "a tile of the copied tensor fits the ring");
 static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED || cfg::kGrouping == TS_GEMM_MASKED || cfg::kRowMajorA,
               "contiguous groups need a row-major a");
-static_assert(cfg::kCopyRows % 8 == 0 && cfg::kTileM / cfg::kClusterN % cfg::kCopyRows == 0,
+static_assert((!kCopiesRows || cfg::kCopyRows % 8 == 0) && cfg::kTileM / cfg::kClusterN % cfg::kCopyRows == 0,
               "rows are copied by whole swizzle patterns that make up the tile");
 static_assert(!kCopiesRows || (cfg::kGrouping != TS_GEMM_UNGROUPED && cfg::kRowMajorA && !kWeights && kCluster == 1),
               "rows are left out where groups end, of an a along k, without clusters and weights");

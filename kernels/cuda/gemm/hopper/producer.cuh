@@ -51,20 +51,29 @@ struct Producer {
     return mask;
   }
 
+  // Of an operand: of a box with all rows of a share of the tile, and of the one where it ends.
+  struct Maps {
+    const void *whole, *edge;
+  };
+
   // One operand of a stage. kParts blocks of the cluster share it; this block copies share number `part`.
   template <bool kMnMajor, int kTile, int kParts>
-  static TS_DEVICE void load_operand(u32 destination, const void* map, u32 barrier, int first, int k, int batch,
-                                     int part, u32 mask) {
+  static TS_DEVICE void load_operand(u32 destination, const Maps& of, u32 barrier, int first, int rows, int k,
+                                     int batch, int part, u32 mask) {
     if constexpr (kMnMajor) {
       constexpr int kColumns = ceil_div(kTile, kTileK) / kParts;
 #pragma unroll
       for (int i = 0; i < kColumns; ++i) {
         const int column = part * kColumns + i;
-        load(destination + column * kColumnBytes, map, barrier, first + kTileK * column, k, batch, mask, kParts > 1);
+        load(destination + column * kColumnBytes, of.whole, barrier, first + kTileK * column, k, batch, mask,
+             kParts > 1);
       }
     } else {
       constexpr int kRows = kTile / kParts;
-      load(destination + part * kRows * 128, map, barrier, k, first + part * kRows, batch, mask, kParts > 1);
+      const int before = part * kRows;
+      if (rows <= before) return;
+      load(destination + before * 128, rows < before + kRows ? of.edge : of.whole, barrier, k, first + before, batch,
+           mask, kParts > 1);
     }
   }
 
@@ -74,12 +83,6 @@ struct Producer {
   template <bool kCut>
   static TS_DEVICE int rows_there(const TsCudaGemmArgs& args, int first, int limit, int tile) {
     return kCut && args.edges ? imin(imax(limit - first, 0), tile) : tile;
-  }
-  static TS_DEVICE const void* choose(bool cut, bool second, const TsCudaTensorMap& whole,
-                                      const TsCudaTensorMap& whole2, const TsCudaTensorMap& edge,
-                                      const TsCudaTensorMap& edge2) {
-    if (cut) return second ? &edge2 : &edge;
-    return second ? &whole2 : &whole;
   }
 
   // The rows of a that the tile's group has. The rest of the stage is multiplied into rows that are not stored.
@@ -124,15 +127,15 @@ struct Producer {
         const int k = (t.step + s - (second ? walk.first_steps : 0)) * kTileK;
         mbarrier_wait(shared.empty(place.index), place.phase ^ 1);
         mbarrier_expect(full, (has_a ? 0 : bytes_a) + (has_b ? 0 : bytes_b));
-        const bool cut_a = kCutsA && rows_a < cfg::kTileM, cut_b = kCutsB && rows_b < cfg::kTileN;
-        const void* const map_a = choose(cut_a, second, maps.a, maps.a2, maps.edge_a, maps.edge_a2);
+        const Maps maps_a = second ? Maps{&maps.a2, &maps.edge_a2} : Maps{&maps.a, &maps.edge_a};
         if constexpr (kWeights) {
           // The map of integers is one of bytes.
           if (rows_a > 0) {
 #pragma unroll
             for (int box = 0; box < cfg::kTmaBoxes; ++box)
-              load_box(shared.tile_a(place.index) + box * cfg::kTileM * 128, map_a, full, k + 64 * box,
-                       t.row_offset + t.row, batch_a);
+              load_box(shared.tile_a(place.index) + box * cfg::kTileM * 128,
+                       rows_a < cfg::kTileM ? maps_a.edge : maps_a.whole, full, k + 64 * box, t.row_offset + t.row,
+                       batch_a);
           }
           load_box(shared.tile_b(place.index), &maps.b, full, k / kTileK * kRowBytesB, t.column, t.batch);
         } else {
@@ -140,15 +143,16 @@ struct Producer {
             if (has_a) return;
             if constexpr (kCopiesRows)
               load_rows(shared.tile_a(place.index), &maps.a, full, t, k, batch_a);
-            else if (rows_a > 0)
-              load_operand<kMnMajorA, cfg::kTileM, cfg::kClusterN>(shared.tile_a(place.index), map_a, full,
-                                                                   t.row_offset + t.row, k, batch_a, at_n, mask_a);
+            else
+              load_operand<kMnMajorA, cfg::kTileM, cfg::kClusterN>(shared.tile_a(place.index), maps_a, full,
+                                                                   t.row_offset + t.row, rows_a, k, batch_a, at_n,
+                                                                   mask_a);
           };
           if (!args.b_first) load_a();
-          if (rows_b > 0 && !has_b)
+          if (!has_b)
             load_operand<kMnMajorB, cfg::kTileN, cfg::kClusterM>(
-                shared.tile_b(place.index), choose(cut_b, second, maps.b, maps.b2, maps.edge_b, maps.edge_b2), full,
-                t.column, k, t.batch, at_m, mask_b);
+                shared.tile_b(place.index), second ? Maps{&maps.b2, &maps.edge_b2} : Maps{&maps.b, &maps.edge_b}, full,
+                t.column, rows_b, k, t.batch, at_m, mask_b);
           if (args.b_first) load_a();
         }
         place.advance();
@@ -161,6 +165,12 @@ struct Producer {
       }
       load_tensor(args, own_part(t, rank), batch_a);
     }
+  }
+
+  // A block stays until its neighbours have freed its stages for the last time, and have what it copied into them. Its
+  // consumers have waited for what others copied into it, and for what those that share a tile by k send.
+  TS_DEVICE void wait_until_freed() {
+    for (int s = 0; s < cfg::kStages; ++s, place.advance()) mbarrier_wait(shared.empty(place.index), place.phase ^ 1);
   }
 
   // The tensor of the epilogue that goes with a tile.

@@ -44,8 +44,10 @@ TS_DEVICE u32 cluster_rank() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
   return r;
 }
-TS_DEVICE void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+// Shows the other blocks only what a fence has released, such as fence_mbarrier_init: an arrival that releases puts a
+// memory barrier of the whole chip into the start of each block.
+TS_DEVICE void cluster_sync_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
 // Without .release.cluster, which would put a memory barrier of the whole chip into the main loop: the consumer only
 // says that its reads are done.

@@ -513,6 +513,8 @@ TEST(CudaGemmRank, TheNextKernelWaitsForTilesThatShareColumns) {
   EXPECT_TRUE(work({1024, 4096, 1024, 1, false, GemmGrouping::none, 1024}).late_launch_dependents)
       << "with a second product's k";
   EXPECT_FALSE(work({1024, 4096, 4096, 8, false, GemmGrouping::contiguous}).late_launch_dependents);
+  config.algorithm.cluster = {1, 2};
+  EXPECT_FALSE(work({1024, 4096, 4096}).late_launch_dependents) << "blocks of a cluster run side by side";
   EXPECT_TRUE(work({768, 4096, 4096}).b_first);
   EXPECT_FALSE(work({1024, 4096, 4096}).b_first);
   config.algorithm.pipeline = Pipeline::mma_sm80;

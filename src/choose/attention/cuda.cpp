@@ -157,7 +157,7 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
     }
   }
   // The table's choice goes first. Where the model was fitted it decides; the table's choice has the advantage on
-  // problems like those that the table was measured with, and where predictions are equal.
+  // problems like those that the table was measured with, sequences of one length, and where predictions are equal.
   const bool is_fitted = is_fitted_for(spec, signature);
   const int least = ranked.empty() ? 1 : std::ranges::min(ranked, {}, &Ranked::place).place;
   // The table knows nothing of few queries: beside its choice, decode is taken by predictions there too.
@@ -172,7 +172,8 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
     const double seconds = one.candidate.predicted_seconds;
     if (!is_fitted) return std::tuple(one.place, seconds, 0);
     const bool is_choice = one.place == least && least < 1;
-    const bool is_favoured = is_choice && !has_few_rows(shape) && fills_chip(one.candidate.recipe.main(), spec, shape);
+    const bool is_favoured =
+        is_choice && !has_few_rows(shape) && !shape.ragged && fills_chip(one.candidate.recipe.main(), spec, shape);
     return std::tuple(one.place > 1 ? 1 : 0, is_favoured ? spec.attention_model->first_choice_share * seconds : seconds,
                       is_choice ? 0 : 1);
   });

@@ -211,6 +211,20 @@ TEST(CudaAttentionRank, TheTablesChoiceHasTheAdvantageThatTheSpecGives) {
   EXPECT_EQ(first(), favoured) << "without a model the table chooses";
 }
 
+TEST(CudaAttentionRank, TheTablesChoiceHasNoAdvantageOnPackedSequences) {
+  CudaSpec spec = arch("sm_90a");
+  AttentionSignature signature = with(128, 128, MaskKind::causal);
+  signature.mode = SequenceMode::group;
+  CudaAttentionShape packed = cube(4096);
+  packed.visible = 0.5, packed.ragged = packed.uneven = true;
+  const auto first = [&] { return ranked_cuda_attention(spec, signature, packed).front().recipe.main(); };
+  const KernelConfig predicted = first();
+  spec.attention_model->first_choice_share = 0.01;
+  EXPECT_EQ(first(), predicted);
+  spec.attention_model.reset();
+  EXPECT_NE(first(), predicted) << "without a model the table chooses";
+}
+
 TEST(CudaAttentionRank, TheTablesChoiceHasNoAdvantageWhereTilesAreFewerThanTheTableWasMeasuredWith) {
   CudaSpec spec = arch("sm_90a");
   const AttentionSignature signature = with(64, 64, MaskKind::none);

@@ -96,8 +96,8 @@ double step_microseconds(const KernelConfig& config, const CudaGemmResources& fa
   const double straddle_ns =
       spec.gemm.straddle_ns + (is_cut ? spec.gemm.cut_straddle_ns / static_cast<double>(steps) : 0);
   // SMs that share no columns got 10.8 to 12.6 TB/s from L2 together, others up to 17 (one round of 60 to 132 tiles
-  // with 64 columns and more, H200).
-  const bool one_row = shape.grouping == GemmGrouping::none && shape.m <= a.tile[0] && busy <= 1;
+  // with 64 columns and more, H200). In clusters that copy A once their way from L2 bounded none: memory did.
+  const bool one_row = shape.grouping == GemmGrouping::none && shape.m <= a.tile[0] && busy <= 1 && a.cluster[1] == 1;
   const double way_ns = a.cluster_k > 1 || one_row ? spec.gemm.apart_row_ns : spec.gemm.row_ns;
   const double row_ns =
       std::max(way_ns * (rows_a + rows_b + (kTwoLines - 1) * line_rows), straddle_ns * straddling_rows);
@@ -152,7 +152,8 @@ double own_columns_seconds(const KernelConfig& config, const CudaGemmResources& 
       (columns * facts.bits_of_b / 8 + rows * facts.element_bytes) * static_cast<double>(shape.k + shape.k2) / parts;
   const int blocks = blocks_at_a_time(config, facts, spec, shape, parts);
   const std::int64_t items = cuda_gemm_tiles(config, shape) * parts, places = std::int64_t{spec.reference.sms} * blocks;
-  const bool in_pairs = 2 * items > places;
+  // The blocks of a cluster stand side by side.
+  const bool in_pairs = 2 * items > places || a.cluster[0] * a.cluster[1] > 1;
   const CudaGemmStream* stream = stream_of(a, spec);
   double rate = stream != nullptr ? stream->pair_bytes_per_second : spec.gemm.pair_bytes_per_second;
   // With a block for half to three quarters of the SMs, the next kernel's take the idle ones beside busy ones first;

@@ -299,7 +299,10 @@ TEST_F(CudaConvTest, OnlyResultsWithATapSeeAPixel) {
       p.filter_w = taps;
       p.stride_w = stride;
       p.dilation_w = 1;
-      expect_alike(p);
+      for (const std::int64_t pad : {0, 1}) {  // a row's first tap is the first of two elements, or the second
+        p.pad_w = p.pad_high_w = pad;
+        expect_alike(p);
+      }
       for (const std::int64_t channels : {8, 12}) {  // an odd number of taps has a half product over; so have channels
         ConvProblem few = p;
         few.c = channels;

@@ -15,4 +15,10 @@ TS_DEVICE void copy_read(u32 to, const void* from, bool there) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(there ? 8 : 0) : "memory");
 }
 
+// The same of 8 or 4 bytes, of which `there` are; the rest becomes zeros.
+template <int kBytes>
+TS_DEVICE void copy_read_part(u32 to, const void* from, int there) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(kBytes), "r"(there) : "memory");
+}
+
 }  // namespace ts::conv

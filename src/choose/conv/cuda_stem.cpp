@@ -14,24 +14,28 @@
 namespace tilesmith {
 namespace {
 
-constexpr std::int64_t kMostChannelsOfStem = 4, kUnitBytes = 16, kStemColumns = 16;
-
-/// The units of kernels/cuda/conv/stem/windows.cuh: of a row of a tile, those that a result meets in a slice, and the
-/// same made even.
-struct StemUnits {
-  std::int64_t of_row = 0, met = 0, of_slice = 0;
-};
-StemUnits stem_units(const ConvProblem& p) {
-  const CudaConvAxis row = cuda_conv_axis(p, 2);
-  const std::int64_t pairs = p.filter_w / 2, odd = p.filter_w % 2;
-  const std::int64_t paired = std::min(pairs, row.pace % 2 == 1 ? row.pace : row.pace / 2);
-  const std::int64_t width = kStemColumns + (pairs > 0 ? 2 * (pairs - 1) / row.pace : 0);
-  const std::int64_t met = p.filter_h * (pairs + odd);
-  return {(paired + odd) * width, met, ceil_div(met, std::int64_t{2}) * 2};
-}
+constexpr std::int64_t kMostChannelsOfStem = 4, kUnitBytes = 16, kStemColumns = 16, kWorkBytes = 128;
 
 bool adds_filters_up(const ConvProblem& p) {
   return p.direction == ConvDirection::backward_weight;
+}
+
+/// The units of kernels/cuda/conv/stem/lines.cuh, of 16 bytes: of a row of a tile of pixels, and those that a result
+/// meets in a slice of the filter, at most: whether channels are neighbours a problem says only where nothing is
+/// unaligned.
+struct StemUnits {
+  std::int64_t of_row = 0, met = 0;
+};
+StemUnits stem_units(const ConvProblem& p) {
+  const std::int64_t span = (kStemColumns - 1) * cuda_conv_axis(p, 2).pace + p.filter_w;
+  const auto of = [&](std::int64_t planes) {
+    const std::int64_t channels = p.c / planes,
+                       pairs = ceil_div(p.pad_w * channels % 2 + p.filter_w * channels, std::int64_t{2});
+    return StemUnits{planes * ceil_div(span * channels + 9, std::int64_t{8}),
+                     ceil_div(p.filter_h * planes * pairs, std::int64_t{8}) * 2};
+  };
+  const StemUnits last = of(1), first = of(p.unaligned ? p.c : 1);
+  return {std::max(last.of_row, first.of_row), std::max(last.met, first.met)};
 }
 
 std::int64_t stem_stage_bytes(const KernelConfig& config, const ConvProblem& p) {
@@ -43,11 +47,14 @@ std::int64_t stem_stage_bytes(const KernelConfig& config, const ConvProblem& p) 
 
 std::int64_t stem_shared_bytes(const KernelConfig& config, const ConvProblem& p) {
   const std::int64_t stages = config.algorithm.stages * stem_stage_bytes(config, p);
-  if (adds_filters_up(p))
-    return kCudaConvPlanBytes + std::max<std::int64_t>(stages, 16 * cuda_conv_resources(config).threads);
-  const std::int64_t units = stem_units(p).of_slice;
+  if (adds_filters_up(p)) {
+    const CudaConvResources facts = cuda_conv_resources(config);
+    return kCudaConvPlanBytes + kWorkBytes +
+           std::max<std::int64_t>({stages, facts.folded_bytes, std::int64_t{16} * facts.threads});
+  }
+  const std::int64_t units = stem_units(p).met;
   const std::int64_t filters = p.filter_d * units * cuda_stem_tile(config.algorithm).filters * kUnitBytes;
-  return kCudaConvPlanBytes + kUnitBytes + ceil_div(4 * units, kUnitBytes) * kUnitBytes + stages + filters;
+  return kCudaConvPlanBytes + kWorkBytes + 2 * kUnitBytes * units + stages + filters;
 }
 
 /// Whether y is read 16 bytes at a time.
@@ -97,7 +104,7 @@ CudaConvRuns cuda_stem_work(const KernelConfig& config, const CudaSpec& spec, co
   // Products, and units that are brought, which few warps wait for.
   const CudaConvStemModel& model = spec.conv.models.stem;
   const double alone = std::max(1.0, model.warps / static_cast<double>(w.resident * config.algorithm.wave[0]));
-  const auto depth = static_cast<double>(8 * (weight ? tile.units : units.of_slice));
+  const auto depth = static_cast<double>(8 * (weight ? tile.units : units.met));
   const double products = static_cast<double>(kStemColumns * tile.rows * tile.filters) * depth;
   const double cycles = products / model.products +
                         model.unit_cycles * static_cast<double>(w.stage_bytes / kUnitBytes) + model.step_cycles;

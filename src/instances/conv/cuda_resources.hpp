@@ -17,6 +17,7 @@ struct CudaConvResources {
   bool aligned = false;      ///< tensors are read 16 bytes at a time
   bool pairs = false;        ///< the result is written two elements at a time, or more
   long part_bytes = 0;       ///< of one tile's partial sums
+  long folded_bytes = 0;     ///< shared memory through which warps with the same sums add them up
 };
 
 /// All zeros for a pipeline that convolution does not have.

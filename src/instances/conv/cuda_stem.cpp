@@ -13,15 +13,16 @@ namespace {
 
 constexpr int kRegistersOfStemSm = 65536;
 constexpr int kStemColumns = 16;  // of a tile
-/// Of a thread beside its sums: elements on their way, places, and fragments; of backward weight also a place for each
-/// two of its units; where an epilogue reads tensors, more, and a quarter of the sums; of fp32 results half
-/// of the sums where they are written by elements, else an eighth. Found by compiling.
-constexpr int kRegistersOfUnits = 64, kRegistersOfStemTensors = 8;
+/// Of a thread beside its sums: elements on their way, places, and fragments, fewer in backward weight; where an
+/// epilogue reads tensors, more, and a quarter of the sums; of fp32 results half of the sums where they are written by
+/// elements, else an eighth. Found by compiling.
+constexpr int kRegistersOfUnits = 64, kRegistersOfWeight = 48, kRegistersOfStemTensors = 8;
 
-/// Warps of backward weight: 2 along the filters, 4 along the units.
-constexpr int kStemWeightWarps = 8, kStemUnitGroups = 4;
-/// Units of a part of the filter: 3 x 3 taps take 6, 4 x 4 8, 5 x 5 15, 7 x 7 28.
-constexpr std::array kStemUnits{8, 16, 28};
+/// Warps of backward weight, and the most sums and units that one has.
+constexpr int kStemWeightWarps = 8, kMostSumsOfWarp = 80, kMostUnitsOfWarp = 10;
+/// Units of a part of the filter: 3 x 3 taps of three channels take 4, 4 x 4 6, 5 x 5 10, 7 x 7 20, by lines of a
+/// channel 22.
+constexpr std::array kStemUnits{4, 6, 10, 20, 24};
 
 bool is_of_filters(const ConvSignature& s) {
   return s.direction == ConvDirection::backward_weight;
@@ -38,8 +39,12 @@ CudaConvResources stem_resources(const KernelConfig& config) {
   r.shared_bytes = TS_MMA_SM80_SHARED_BYTES;  // the most; a launch asks for what its problem needs
   if (r.threads == 0) return r;
   if (is_of_filters(std::get<ConvSignature>(config.signature))) {
-    r.accumulators = tile.filters * tile.units * 8 / r.threads;
-    r.part_bytes = 4L * r.accumulators * r.threads;
+    // kernels/cuda/conv/stem/weight.cuh
+    const int unit_groups = tile.units > kMostUnitsOfWarp ? 2 : 1, sums = tile.units * tile.filters / 4 / unit_groups;
+    const int filter_groups = sums <= kMostSumsOfWarp ? 1 : sums <= 2 * kMostSumsOfWarp ? 2 : 4;
+    r.accumulators = sums / filter_groups;
+    r.part_bytes = 32L * tile.filters * tile.units;
+    r.folded_bytes = kStemWeightWarps / unit_groups / filter_groups / 2 * r.part_bytes;
   } else {
     r.accumulators = kStemColumns * tile.rows * tile.filters / r.threads;
   }
@@ -55,7 +60,7 @@ int stem_registers(const KernelConfig& config) {
   const auto& s = std::get<ConvSignature>(config.signature);
   const int sums = stem_resources(config).accumulators;
   const int of_tensors = stem_reads_tensors(s) ? kRegistersOfStemTensors + sums / 4 : 0;
-  if (is_of_filters(s)) return sums + kRegistersOfUnits + cuda_stem_tile(config.algorithm).units / kStemUnitGroups / 2;
+  if (is_of_filters(s)) return sums + kRegistersOfWeight;
   const int of_words = s.type_out != DataType::fp32 ? 0 : config.algorithm.vector[2] == 1 ? sums / 2 : sums / 8;
   return sums + kRegistersOfUnits + of_tensors + of_words;
 }
@@ -98,7 +103,7 @@ constexpr CudaConvRule kStemRules[] = {
     {"warps_have_sixteens",
      "a tile is whole rows of 16 results, as many for each warp, and a block has a multiple of 32 filters, at most "
      "256; "
-     "backward weight has 8 warps, 32 or 64 filters, and 8, 16 or 28 units of a filter",
+     "backward weight has 8 warps, 32 or 64 filters, and 4, 6, 10, 20 or 24 units of a filter",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
        if (a.wave[0] < 1 || a.wave[0] > 32 || a.tile[0] < kStemColumns || a.tile[1] < 32 || a.tile[1] % 32 != 0)

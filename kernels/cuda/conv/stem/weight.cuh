@@ -1,6 +1,9 @@
-// Convolution of images of 1 to 4 channels, backward weight, of 16-bit tensors, for sm_80 and newer. Tiles of x lie in
-// shared memory as windows.cuh says, those of y beside them. Sixteen neighbouring pixels of y are the depth of a product,
-// its rows filters, and its columns the eight elements of a unit: what two taps meet.
+// Convolution of images of 1 to 4 channels, backward weight, of 16-bit tensors, for sm_80 and newer. Rows of x lie in
+// shared memory as lines.cuh says, tiles of y beside them. Sixteen neighbouring pixels of y are the depth of a product, its
+// rows filters, and its columns elements of pairs: the first of eight pairs are one product's, the second another's.
+//
+// Warps share a block's sums, each with its part of the filters and units, or have the same of different rows, and add them
+// up at the end.
 //
 // A block has a number of filters, a part of the units of a slice of the filter, and a run of tiles, whose sums it leaves
 // in memory. A second launch adds the runs up, in their order: the same call gives the same bits. Tiles end beyond y: what
@@ -10,46 +13,54 @@
 //   kDirection                TS_CONV_BACKWARD_WEIGHT
 //   kTypeA, kTypeB            of x and y; kTypeD: of w
 //   kRows, kColumns           pixels of y of a tile
-//   kFilters                  a multiple of 32; kUnits: of a part, a multiple of 4
+//   kFilters                  a multiple of 32; kUnits: of a part, an even number
 //   kWarps                    8
 //   kAligned (bool)           y's channels are neighbours, a multiple of 8 of them, and pixels begin at multiples of 16
 //                             bytes. Else y has any strides
 //   kTapRows, kTaps           more than filters have; kEpilogueLength 0
 //
-// Launch: twice, with args.join 0 and then 1. args.lanes is kFilters / 2; kThreads threads; kStepBytes + max(2 *
-// args.stage_bytes, kJoinBytes) of dynamic shared memory; a grid of args.splits * parts * blocks, with blocks = ceil(k /
+// Launch: twice, with args.join 0 and then 1. args.lanes is kFilters / 2; kThreads threads; kStepBytes + kWorkBytes
+// + max(2 * args.stage_bytes, kFoldBytes, kJoinBytes) of dynamic shared memory; a grid of args.splits * parts * blocks, with blocks = ceil(k /
 // kFilters) and parts = filter[0] * ceil(units of a slice / kUnits). There are `splits` partials of kPartFloats for each
 // of parts * blocks.
 #pragma once
 
 #include "../../common/launch.cuh"
 #include "../runs.cuh"
-#include "windows.cuh"
+#include "lines.cuh"
 
 namespace ts::conv {
 
-constexpr int kFilterGroups = 2, kUnitGroups = cfg::kWarps / kFilterGroups;  // of warps
-constexpr int kFilterSixteens = cfg::kFilters / 16 / kFilterGroups;          // of a warp
-constexpr int kUnitsOfWarp = cfg::kUnits / kUnitGroups;
-constexpr int kTogether = rows_together(kFilterSixteens * kUnitsOfWarp * 4, false);
-constexpr int kUnitPairs = ceil_div(kUnitsOfWarp, 2);
+// A warp has at most 80 sums of a thread; beyond ten units, half of them.
+constexpr int kMostSums = 80;
+constexpr int kUnitGroups = cfg::kUnits > 10 ? 2 : 1;  // of warps
+constexpr int kUnitPairs = cfg::kUnits / 2 / kUnitGroups;  // of a warp: eight pairs of elements
+constexpr int sums_of_warp(int filter_groups) {
+  return kUnitPairs * 8 * (cfg::kFilters / 16 / filter_groups);
+}
+constexpr int kFilterGroups = sums_of_warp(1) <= kMostSums ? 1 : sums_of_warp(2) <= kMostSums ? 2 : 4;
+constexpr int kRowGroups = cfg::kWarps / kUnitGroups / kFilterGroups;
+constexpr int kFilterSixteens = cfg::kFilters / 16 / kFilterGroups;  // of a warp
+constexpr int kTogether = rows_together(sums_of_warp(kFilterGroups), false);
 constexpr int kPartFloats = cfg::kFilters * cfg::kUnits * 8;
+constexpr int kPartThreads = kThreads / kRowGroups;
+constexpr int kFoldBytes = kRowGroups / 2 * kPartFloats * 4;
 constexpr int kTileOfYBytes = kResults * cfg::kFilters * kElementBytes;
-static_assert(cfg::kFilters % (16 * kFilterGroups) == 0 && cfg::kUnits % kUnitGroups == 0 && cfg::kStages == 2);
+static_assert(cfg::kFilters % (16 * kFilterGroups) == 0 && cfg::kUnits % (2 * kUnitGroups) == 0 && cfg::kStages == 2);
+static_assert(kRowGroups >= 1 && cfg::kRows % kRowGroups == 0);
 
 struct StemWeight {
-  using Sums = float[kFilterSixteens][kUnitsOfWarp][4];
+  using Sums = float[kFilterSixteens][2 * kUnitPairs][4];
 
   const TsCudaConvArgs& args;
-  Windows windows;
-  Shape shape;
+  const Work& work;
   int first_filter, slice, first_unit;  // of the block; slice of the filter
-  int number;                           // of these, among all blocks of a run
   unsigned char* shared;
 
-  static TS_DEVICE int filter_group(int warp) { return warp / kUnitGroups; }
   static TS_DEVICE int unit_group(int warp) { return warp % kUnitGroups; }
-  TS_DEVICE unsigned char* y_at(int stage) const { return shared + kStepBytes + stage * args.stage_bytes; }
+  static TS_DEVICE int filter_group(int warp) { return warp / kUnitGroups % kFilterGroups; }
+  static TS_DEVICE int row_group(int warp) { return warp / kUnitGroups / kFilterGroups; }
+  TS_DEVICE unsigned char* y_at(int stage) const { return shared + kStepBytes + kWorkBytes + stage * args.stage_bytes; }
   TS_DEVICE unsigned char* x_at(int stage) const { return y_at(stage) + kTileOfYBytes; }
 
   // Where the thread brings or reads eight pixels of sixteen, of a filter of the block, of y that is not aligned.
@@ -89,13 +100,13 @@ struct StemWeight {
       const Pixels y{static_cast<const char*>(args.y) + first_filter * kElementBytes, args.y_strides,
                      static_cast<int>(args.y_size[1]), static_cast<int>(args.y_size[2]),
                      imin(static_cast<int>(args.k) - first_filter, cfg::kFilters)};
-      copy_tile<true>(smem_address(y_at(stage)), shape, y, s.image, s.at[0], s.at[1], s.at[2], s.apart[1], s.apart[2],
+      copy_tile<true>(smem_address(y_at(stage)), Shape::whole(args), y, s.image, s.at[0], s.at[1], s.at[2], s.apart[1], s.apart[2],
                       cfg::kRows, cfg::kColumns, s.results_h, s.results_w);
     } else {
       bring_y(s, stage);
     }
     // Whole tiles: what lies in no image is zeros.
-    bring_windows<kTogether>(args, windows, s, (cfg::kRows - 1) * s.row_pace + s.taps_h, x_at(stage));
+    work.lines.bring<kTogether>(args, s, (cfg::kRows - 1) * s.row_pace + s.taps_h, x_at(stage));
   }
 
   // Filters by sixteen pixels, those of a row of the tile.
@@ -112,70 +123,111 @@ struct StemWeight {
     }
   }
 
+  // kAcross: pairs of a second pixel lie across two words.
+  template <bool kAcross>
   TS_DEVICE void multiply(const Step& s, int stage, const int (&place)[kUnitPairs], Sums& sums) const {
-    const int row_bytes = windows.row_bytes(s.row_pace);
-    u32 x = smem_address(x_at(stage)) + lane() % 16 * kUnitBytes;
-#pragma unroll 2
-    for (int row = 0; row < cfg::kRows; ++row, x += row_bytes) {
+    const int row_bytes = work.lines.row_bytes(s.row_pace), along = work.lines.result_bytes();
+    const unsigned char* x = x_at(stage) + row_group(warp()) * row_bytes + 2 * (lane() % 4) * along;
+#pragma unroll 1
+    for (int row = row_group(warp()); row < cfg::kRows; row += kRowGroups, x += kRowGroups * row_bytes) {
       u32 a[kFilterSixteens][4];
 #pragma unroll
       for (int f = 0; f < kFilterSixteens; ++f)
         load_filters(a[f], stage, row, 16 * (filter_group(warp()) * kFilterSixteens + f));
 #pragma unroll
       for (int p = 0; p < kUnitPairs; ++p) {
-        u32 b[4];
-        load_matrices_transposed(b, x + place[p]);
+        u32 b[2][2];  // of the elements of a pair: two neighbouring pixels, and the two that are eight on
+#pragma unroll
+        for (int eight = 0; eight < 2; ++eight) {
+          const unsigned char* const at = x + place[p] + 8 * eight * along;
+          const u32* const second = reinterpret_cast<const u32*>(at + along - 2 * kAcross);
+          const u32 first = *reinterpret_cast<const u32*>(at);
+          b[0][eight] = __byte_perm(first, second[0], kAcross ? 0x7610 : 0x5410);
+          b[1][eight] = __byte_perm(first, second[kAcross], kAcross ? 0x5432 : 0x7632);
+        }
 #pragma unroll
         for (int f = 0; f < kFilterSixteens; ++f) {
 #pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            if (2 * p + e < kUnitsOfWarp)
-              multiply_add(sums[f][2 * p + e], a[f][0], a[f][1], a[f][2], a[f][3], b[2 * e], b[2 * e + 1]);
-          }
+          for (int e = 0; e < 2; ++e)
+            multiply_add(sums[f][2 * p + e], a[f][0], a[f][1], a[f][2], a[f][3], b[e][0], b[e][1]);
         }
       }
     }
   }
 
-  TS_DEVICE void run(int run) const {
-    const Run run_of_tiles = Run::of(args, run);
+  // Adds the sums of all rows to those of the first group's warps, half of the groups to the others at a time.
+  TS_DEVICE void fold(Sums& sums) const {
+    float4* const places = reinterpret_cast<float4*>(shared + kStepBytes + kWorkBytes);
+    const int group = row_group(warp()), own = static_cast<int>(threadIdx.x) % kPartThreads;
+    constexpr int kQuads = kFilterSixteens * 2 * kUnitPairs;
+#pragma unroll
+    for (int groups = kRowGroups / 2; groups > 0; groups /= 2) {
+      __syncthreads();
+#pragma unroll
+      for (int q = 0; q < kQuads; ++q) {
+        const float(&sum)[4] = sums[q / (2 * kUnitPairs)][q % (2 * kUnitPairs)];
+        if (group >= groups && group < 2 * groups)
+          places[((group - groups) * kQuads + q) * kPartThreads + own] = make_float4(sum[0], sum[1], sum[2], sum[3]);
+      }
+      __syncthreads();
+      if (group >= groups) continue;
+#pragma unroll
+      for (int q = 0; q < kQuads; ++q) {
+        float(&sum)[4] = sums[q / (2 * kUnitPairs)][q % (2 * kUnitPairs)];
+        const float4 other = places[(group * kQuads + q) * kPartThreads + own];
+        sum[0] += other.x, sum[1] += other.y, sum[2] += other.z, sum[3] += other.w;
+      }
+    }
+  }
+
+  // The pair whose elements column `column` of the warp's products has.
+  TS_DEVICE int pair_of(int warp, int product, int column) const {
+    return first_unit * kPairsOfUnit + (unit_group(warp) * kUnitPairs + product) * 8 + column;
+  }
+
+  TS_DEVICE void run() const {
     Sums sums = {};
-    int place[kUnitPairs];  // of the lane's unit; the sums of those that are not there go nowhere
+    int place[kUnitPairs];  // of the lane's pairs; the sums of those that are not there go nowhere
 #pragma unroll
     for (int p = 0; p < kUnitPairs; ++p)
-      place[p] = imax(windows.place(first_unit + unit_group(warp()) * kUnitsOfWarp + 2 * p + lane() / 16), 0);
+      place[p] = static_cast<int>(work.lines.place(args, pair_of(warp(), p, lane() / 4)).x);
     run_steps(
         reinterpret_cast<Step*>(shared),
-        [&](int step) { return plan_step(args, shape, run_of_tiles, {slice, 0, 0}, step); },
+        [&](int step) { return plan_step(args, Shape::whole(args), work.run, {work.slice, 0, 0}, step); },
         [&](const Step& s, int stage) { bring(s, stage); }, [] {},
         [&](const Step& s, int stage) {
-          if (s.rows > 0) multiply(s, stage, place, sums);
+          if (s.rows == 0) return;
+          if (work.lines.across())
+            multiply<true>(s, stage, place, sums);
+          else
+            multiply<false>(s, stage, place, sums);
         });
-    // [filters][unit][thread][4].
-    float* const to = args.partials + (static_cast<i64>(number) * args.splits + run) * kPartFloats + threadIdx.x * 4;
+    fold(sums);
+    if (row_group(warp()) > 0) return;
+    // [filters][products][thread][4].
+    float* const to = args.partials + static_cast<i64>(work.partial) * kPartFloats + threadIdx.x * 4;
 #pragma unroll
     for (int f = 0; f < kFilterSixteens; ++f) {
 #pragma unroll
-      for (int u = 0; u < kUnitsOfWarp; ++u)
-        *reinterpret_cast<float4*>(to + (f * kUnitsOfWarp + u) * 4 * kThreads) =
+      for (int u = 0; u < 2 * kUnitPairs; ++u)
+        *reinterpret_cast<float4*>(to + (f * 2 * kUnitPairs + u) * 4 * kPartThreads) =
             make_float4(sums[f][u][0], sums[f][u][1], sums[f][u][2], sums[f][u][3]);
     }
   }
 
   // Four sums as the tensor cores have them: columns 2q and 2q + 1 of rows g and g + 8.
   TS_DEVICE void store(int quad, const float (&total)[4]) const {
-    const int thread = quad % kThreads, sum = quad / kThreads, l = thread % 32;
-    const int unit = first_unit + unit_group(thread / 32) * kUnitsOfWarp + sum % kUnitsOfWarp;
-    const int of_row = windows.pairs + windows.odd, h = unit / of_row, w = 2 * (unit - h * of_row);
-    const int first = first_filter + 16 * (filter_group(thread / 32) * kFilterSixteens + sum / kUnitsOfWarp) + l / 4;
+    const int thread = quad % kPartThreads, sum = quad / kPartThreads, l = thread % 32;
+    const int f = sum / (2 * kUnitPairs), product = sum - f * 2 * kUnitPairs;
+    const int first = first_filter + 16 * (filter_group(thread / 32) * kFilterSixteens + f) + l / 4;
     const TsConvStrides& s = args.w_strides;
     constexpr int kBytes = bytes_of(cfg::kTypeD);
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      const int element = 2 * (l % 4) + e % 2, filter = first + 8 * (e / 2), c = element % 4, tap = w + element / 4;
-      if (unit >= windows.units || filter >= args.k || c >= args.c || tap >= args.filter[2]) continue;
-      const i64 to =
-          filter * s.batch + c * s.channel + slice * s.spatial[0] + h * s.spatial[1] + tap * s.spatial[2];
+      const int pair = pair_of(thread / 32, product / 2, 2 * (l % 4) + e % 2), filter = first + 8 * (e / 2);
+      i64 place;
+      if (!work.lines.filter_place(args, pair, product % 2, place) || filter >= args.k) continue;
+      const i64 to = filter * s.batch + slice * s.spatial[0] + place;
       store_bits<kBytes>(static_cast<char*>(args.out) + to * kBytes, pack_pair<cfg::kTypeD>(total[e], total[e]).words[0]);
     }
   }
@@ -192,29 +244,27 @@ extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, ts::cfg::kBlock
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   ts::wait_for_previous_kernel();
   ts::let_next_kernel_start();
-  const ts::conv::Windows windows(args);
-  const int blocks = ts::ceil_div(static_cast<int>(args.k), ts::cfg::kFilters);
-  const int parts = ts::ceil_div(windows.units, ts::cfg::kUnits);  // of a slice
-  ts::conv::Shape shape(args);
-  shape.strips = 1;  // a tile's columns are those of all warps
+  const int blocks = ts::ceil_div(static_cast<int>(args.k), ts::cfg::kFilters), number = static_cast<int>(blockIdx.x);
+  // Blocks that read the same pixels follow each other.
+  const int parts = ts::ceil_div(ts::conv::Lines(args).units, ts::cfg::kUnits);  // of a slice
+  const int units = static_cast<int>(args.filter[0]) * parts * blocks;
+  const ts::conv::Work& work =
+      ts::conv::block_work(args, number / units, number % units * args.splits + number / units,
+                           number % units / blocks / parts, dynamic_shared);
   const auto block_of = [&](int number) {
     const int part = number / blocks;
     return ts::conv::StemWeight{args,
-                                windows,
-                                shape,
+                                work,
                                 number % blocks * ts::cfg::kFilters,
                                 part / parts,
                                 part % parts * ts::cfg::kUnits,
-                                number,
                                 dynamic_shared};
   };
-  const int units = static_cast<int>(args.filter[0]) * parts * blocks, number = static_cast<int>(blockIdx.x);
   if (args.join) {
     ts::conv::join_runs(
-        args, units, ts::conv::kPartFloats, dynamic_shared, [](int) { return true; },
+        args, units, ts::conv::kPartFloats, dynamic_shared + ts::conv::kStepBytes + ts::conv::kWorkBytes, [](int) { return true; },
         [&](int unit, int quad, const float(&total)[4]) { block_of(unit).store(quad, total); });
   } else {
-    // Blocks that read the same pixels follow each other.
-    block_of(number % units).run(number / units);
+    block_of(number % units).run();
   }
 }

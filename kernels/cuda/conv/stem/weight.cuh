@@ -19,10 +19,10 @@
 //                             bytes. Else y has any strides
 //   kTapRows, kTaps           more than filters have; kEpilogueLength 0
 //
-// Launch: twice, with args.join 0 and then 1. args.lanes is kFilters / 2; kThreads threads; kStepBytes + kWorkBytes
-// + max(2 * args.stage_bytes, kFoldBytes, kJoinBytes) of dynamic shared memory; a grid of args.splits * parts * blocks, with blocks = ceil(k /
-// kFilters) and parts = filter[0] * ceil(units of a slice / kUnits). There are `splits` partials of kPartFloats for each
-// of parts * blocks.
+// Launch: twice, with args.join 0 and then 1. args.lanes is kFilters / 2; kThreads threads; kStepBytes + kWorkBytes +
+// max(2 * args.stage_bytes, kFoldBytes, kJoinBytes) of dynamic shared memory; a grid of args.splits * parts * blocks, with
+// blocks = ceil(k / kFilters) and parts = filter[0] * ceil(units of a slice / kUnits), or a greater multiple of filter[0].
+// There are `splits` partials of kPartFloats for each of parts * blocks.
 #pragma once
 
 #include "../../common/launch.cuh"
@@ -245,9 +245,10 @@ extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, ts::cfg::kBlock
   ts::wait_for_previous_kernel();
   ts::let_next_kernel_start();
   const int blocks = ts::ceil_div(static_cast<int>(args.k), ts::cfg::kFilters), number = static_cast<int>(blockIdx.x);
-  // Blocks that read the same pixels follow each other.
-  const int parts = ts::ceil_div(ts::conv::Lines(args).units, ts::cfg::kUnits);  // of a slice
-  const int units = static_cast<int>(args.filter[0]) * parts * blocks;
+  // Blocks that read the same pixels follow each other. The caller counts the parts of a slice, as it may not know
+  // whether channels are neighbours: the last may have no units.
+  const int units = static_cast<int>(gridDim.x) / args.splits;
+  const int parts = units / (static_cast<int>(args.filter[0]) * blocks);
   const ts::conv::Work& work =
       ts::conv::block_work(args, number / units, number % units * args.splits + number / units,
                            number % units / blocks / parts, dynamic_shared);

@@ -142,8 +142,6 @@ void CudaGemmPlans::compute(const std::vector<GemmProblem>& problems) const {
           config.algorithm.cluster = {1, 1};
           config.algorithm.cluster_k = static_cast<std::uint8_t>(2 << seed % 3);
         }
-        // Or in a cluster, whose shares end anywhere.
-        if (turn % 4 == 3) config.algorithm.cluster = {1, static_cast<std::uint8_t>(2 << seed % 2)};
         if (!backend->find<Gemm>().value()->check(config, problem)) config = candidate.recipe.main();
         trials.push_back({calls.size() - 1, config});
         configs.push_back(config);

@@ -188,7 +188,8 @@ void decode_facts(const AttentionSignature& s, const Algorithm& a, CudaAttention
   // warps' results take later, a flag and a word for each warp, and scales of queries of bf16 beside narrow keys.
   const NarrowRows rows = narrow_rows(s);
   const int depth = round_up(s.head_dim_qk, rows.step), columns = round_up(s.head_dim_v, rows.step);
-  const long pitch_q = 2 * depth + 16, pitch_k = rows.bytes * depth + 16, pitch_v = rows.bytes * columns + 16;
+  const int pad = rows.bytes == 1 && depth % 128 == 0 && columns % 128 == 0 ? 0 : 16;
+  const long pitch_q = 2 * depth + 16, pitch_k = rows.bytes * depth + pad, pitch_v = rows.bytes * columns + pad;
   const long ring = a.stages * a.tile[1] * (pitch_k + pitch_v + (rows.scale ? 8 : 0));
   const long results = long{facts.key_warps} * a.tile[0] * (4 * (columns + 8) + 8);
   facts.shared_bytes = a.tile[0] * (pitch_q + rows.query_scale) + std::max(ring, results) + 16 + facts.threads / 4;

@@ -68,8 +68,8 @@ struct Decode : PieceWork<Decode> {
   // seen, a thread has the same chunk of every so many rows, and works out their places before the first copy.
   template <int kPitch, int kColumns>
   TS_DEVICE void copy_rows(u32 destination, const KeyRows& from, int step) const {
-    constexpr int kChunks = (kPitch - 16) / 16, kCopies = cfg::kTileN * kChunks;
-    constexpr bool kWhole = kColumns * kKeyBytes == kPitch - 16;
+    constexpr int kChunks = (kPitch - kRowPad) / 16, kCopies = cfg::kTileN * kChunks;
+    constexpr bool kWhole = kColumns * kKeyBytes == kPitch - kRowPad;
     constexpr bool kEven = kTeamThreads % kChunks == 0 && kCopies % kTeamThreads == 0 && kWhole;
     const int first = first_key(step), thread = threadIdx.x % kTeamThreads;
     if (kEven && first >= piece.begin && first + cfg::kTileN <= piece.end) {
@@ -77,7 +77,8 @@ struct Decode : PieceWork<Decode> {
       constexpr int kBatch = kRows % 8 != 0 ? kRows : kOutputColumns > 192 ? 4 : 8;  // places that are held at a time
       const int row = thread / kChunks, chunk = thread % kChunks;
       const i64 offset = from.chunk_offset(chunk);
-      const u32 to = destination + row * kPitch + 16 * chunk;
+      const u32 to = destination + row * kPitch + place_of_chunk(row, chunk);
+      const auto rows_below = [&](int rows) { return (kSwizzled ? to ^ 16 * (rows & 7) : to) + rows * kPitch; };
       if constexpr (cfg::kPaged && kRowsAtOnce <= 32) {
         i64 offsets[PagesOfStep<cfg::kTileN>::kShare];
 #pragma unroll
@@ -86,7 +87,7 @@ struct Decode : PieceWork<Decode> {
         for (int i = 0; i < kRows; ++i) {
           const int before = i * kRowsAtOnce;  // rows
           const i64 at = __shfl_sync(0xffffffffu, offsets[before / 32], row + before % 32);
-          copy_from_far(to + before * kPitch, from.base + at + offset);
+          copy_from_far(rows_below(before), from.base + at + offset);
         }
       } else {
 #pragma unroll
@@ -97,7 +98,7 @@ struct Decode : PieceWork<Decode> {
             rows[i] = i > 0 && !cfg::kPaged ? rows[i - 1] + kRowsAtOnce * from.row_bytes
                                             : from.at(args, item, first + row + (done + i) * kRowsAtOnce) + offset;
 #pragma unroll
-          for (int i = 0; i < kBatch; ++i) copy_from_far(to + (done + i) * kRowsAtOnce * kPitch, rows[i]);
+          for (int i = 0; i < kBatch; ++i) copy_from_far(rows_below((done + i) * kRowsAtOnce), rows[i]);
         }
       }
       return;
@@ -107,7 +108,7 @@ struct Decode : PieceWork<Decode> {
       const int row = i / kChunks, chunk = i % kChunks, key = first + row;
       const bool valid =
           key >= piece.begin && key < piece.end && (kWhole || chunk * 16 < kColumns * kKeyBytes);
-      copy_async(destination + row * kPitch + chunk * 16, valid ? from.at(args, item, key) + from.chunk_offset(chunk) : from.base,
+      copy_async(destination + row * kPitch + place_of_chunk(row, chunk), valid ? from.at(args, item, key) + from.chunk_offset(chunk) : from.base,
                  valid);
     }
   }
@@ -340,7 +341,7 @@ struct Decode : PieceWork<Decode> {
 
 extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm)
     TS_ENTRY(const __grid_constant__ TsCudaDecodeArgs args) {
-  extern __shared__ __align__(16) unsigned char dynamic_shared[];
+  extern __shared__ __align__(128) unsigned char dynamic_shared[];
   const ts::u32 shared = ts::smem_address(dynamic_shared);
   if (args.join == TS_DECODE_JOINS) return ts::PartsJoin(args, shared).run();
   ts::Decode decode(args, shared);

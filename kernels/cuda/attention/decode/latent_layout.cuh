@@ -22,6 +22,7 @@ constexpr int kWarpColumns = kOutputColumns / cfg::kColumnWarps;
 constexpr int kPitchQ = 2 * kDepthQk + 16;
 constexpr int kPitchK = kKeyBytes * kDepthQk + 16;
 constexpr int kPitchP = 2 * kTileKeys + 16;
+constexpr bool kSwizzled = false;
 
 constexpr int kScalesOfStage = kTileKeys * kPitchK;
 constexpr int kStageBytes = kScalesOfStage + (kScaledRows ? 4 * kTileKeys : 0);

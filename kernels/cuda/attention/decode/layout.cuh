@@ -22,8 +22,12 @@ constexpr int kThreads = kTeamThreads * cfg::kKeyWarps;
 constexpr int kDepthQk = round_up(cfg::kHeadDimQk, kProductColumns);
 constexpr int kOutputColumns = round_up(cfg::kHeadDimV, kProductColumns);
 constexpr int kPitchQ = 2 * kDepthQk + 16;
-constexpr int kPitchK = kKeyBytes * kDepthQk + 16;
-constexpr int kPitchV = kKeyBytes * kOutputColumns + 16;
+
+// Narrow rows of whole spans of 128 bytes have no more: of row r, chunk c of a span stands at c ^ (r % 8).
+constexpr bool kSwizzled = kNarrow && kDepthQk % 128 == 0 && kOutputColumns % 128 == 0;
+constexpr int kRowPad = kSwizzled ? 0 : 16;
+constexpr int kPitchK = kKeyBytes * kDepthQk + kRowPad;
+constexpr int kPitchV = kKeyBytes * kOutputColumns + kRowPad;
 
 // Values of vectorized pages lie as columns: bytes of one, and where its vector of eight keys begins. Eight neighbouring
 // columns' vectors of the same keys fall into different bank groups. They take no more than rows would. Wider heads and

@@ -1,5 +1,5 @@
 // The products of decode's warps by mma.sync: scores of a warp's 16 rows and kTileN keys, and sums of values over keys.
-// Needs the layout of a template: kPitchQ, kPitchK, kPitchV, kDepthQk.
+// Needs the layout of a template: kPitchQ, kPitchK, kPitchV, kDepthQk, kSwizzled.
 #pragma once
 
 #include "../mma_sm80/ptx.cuh"
@@ -11,6 +11,15 @@ namespace ts {
 // Steps of depth whose operands are loaded ahead of their products.
 constexpr int kDepthAhead = kDepthQk > 256 ? 2 : 16;
 
+// Of rows of narrow keys: where chunk `chunk` of row `row` lies, from the row's beginning; and `bytes` further in a row,
+// a multiple of 32, from one of its first two chunks.
+TS_DEVICE u32 place_of_chunk(int row, int chunk) {
+  return 16 * (kSwizzled ? chunk ^ (row & 7) : chunk);
+}
+TS_DEVICE u32 along_row(u32 address, int bytes) {
+  return kSwizzled ? (address ^ (bytes & 127)) + (bytes & ~127) : address + bytes;
+}
+
 // Scores of the keys at `keys`, by queries whose first row is at `queries`.
 TS_DEVICE void multiply_keys(float (&s)[kScores], u32 queries, u32 keys) {
   const int lane = threadIdx.x & 31;
@@ -18,7 +27,7 @@ TS_DEVICE void multiply_keys(float (&s)[kScores], u32 queries, u32 keys) {
 #pragma unroll
   for (int i = 0; i < kScores; ++i) s[i] = 0.0f;
   if constexpr (kNarrow) {
-    const u32 b_address = keys + lane % 16 * kPitchK + lane / 16 * 16;
+    const u32 b_address = keys + lane % 16 * kPitchK + place_of_chunk(lane, lane / 16);
 #pragma unroll kDepthAhead
     for (int k = 0; k < kDepthQk / 32; ++k) {
       u32 a[2][4];
@@ -27,7 +36,7 @@ TS_DEVICE void multiply_keys(float (&s)[kScores], u32 queries, u32 keys) {
 #pragma unroll
       for (int n = 0; n < cfg::kTileN; n += 16) {
         u32 b[4], pairs[2];
-        load_matrices(b, b_address + n * kPitchK + 32 * k);
+        load_matrices(b, along_row(b_address, 32 * k) + n * kPitchK);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           widen<kScoresBf16>(b[i], pairs);
@@ -57,11 +66,11 @@ TS_DEVICE void multiply_keys(float (&s)[kScores], u32 queries, u32 keys) {
 template <int kPitch, int kColumns>
 TS_DEVICE void add_values(float (&o)[kColumns / 2], const u32 (&a)[4], u32 values) {
   const int lane = threadIdx.x & 31;
-  const u32 address = values + lane % 16 * kPitch + lane / 16 * 16;
+  const u32 address = values + lane % 16 * kPitch + place_of_chunk(lane, lane / 16);
 #pragma unroll
   for (int n = 0; n < kColumns; n += kProductColumns) {
     u32 b[4];
-    load_matrices_transposed(b, address + kKeyBytes * n);
+    load_matrices_transposed(b, along_row(address, kKeyBytes * n));
     if constexpr (kNarrow) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {

@@ -55,9 +55,9 @@ TEST(CudaAttentionRank, TheTileTableDecides) {
   const auto none = MaskKind::none, causal = MaskKind::causal, window = MaskKind::generic;
   EXPECT_EQ(first_choice(with(64, 64, causal), cube(1024)), "64x64_stages3_qstages2_blocks3_dynamic_latestore");
   EXPECT_EQ(first_choice(with(64, 64, causal), cube(2048)),
-            "192x128_stages2_blocks1_pingpong_dynamic_latewait_latestore");
+            "192x128_stages3_blocks1_pingpong_dynamic_latewait_latestore");
   EXPECT_EQ(first_choice(with(64, 64, none), cube(4096)),
-            "192x128_stages2_blocks1_pingpong_dynamic_latewait_latestore");
+            "192x128_stages3_blocks1_pingpong_dynamic_latewait_latestore");
   EXPECT_EQ(first_choice(with(128, 128, none), cube(4096)),
             "128x128_stages3_blocks1_pingpong_dynamic_latewait_latestore");
   EXPECT_EQ(first_choice(with(128, 128, causal), cube(1000)), "128x128_stages3_blocks1_dynamic_latewait_latestore");

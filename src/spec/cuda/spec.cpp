@@ -140,7 +140,8 @@ Result<CudaDecodeModel> read_decode_model(const JsonReader& reader) {
 }
 
 Result<CudaFewQueriesModel> read_few_queries_model(const JsonReader& reader) {
-  TS_TRY(reader.only({"start_us", "fill_us", "step_us", "sm_bytes_per_second", "bandwidth_share", "shared_reads"}));
+  TS_TRY(reader.only({"start_us", "fill_us", "turn_us", "step_us", "short_copies", "sm_bytes_per_second",
+                      "bandwidth_share", "shared_reads"}));
   CudaFewQueriesModel model;
   TS_ASSIGN(model.start_us, positive(reader.at("start_us")));
   TS_ASSIGN(model.fill_us, positive(reader.at("fill_us")));
@@ -150,6 +151,8 @@ Result<CudaFewQueriesModel> read_few_queries_model(const JsonReader& reader) {
   TS_ASSIGN(model.shared_reads, positive(reader.at("shared_reads")));
   if (model.shared_reads < 1) return reader.at("shared_reads").refuse("1 or more tiles");
   return model;
+  TS_ASSIGN(model.turn_us, positive(reader.at("turn_us")));
+  TS_ASSIGN(model.short_copies, positive(reader.at("short_copies")));
 }
 
 Result<CudaAttentionPipeline> read_pipeline(const std::string& name, const JsonReader& reader) {

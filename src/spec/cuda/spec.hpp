@@ -94,7 +94,9 @@ struct CudaFewQueriesModel {
   double step_us = 0;              ///< of a block of keys, beside its bytes
   double sm_bytes_per_second = 0;  ///< at which a block of threads alone reads them
   double bandwidth_share = 0;      ///< of the chip's reached_bandwidth, by blocks on all SMs; tiles at a time are whole
+  double turn_us = 0;              ///< from one tile of a block to the next, where no copies are under way meanwhile
   double shared_reads = 0;         ///< tiles of one key head that read its keys in the time of one
+  double short_copies = 0;         ///< times as long as its bytes, of less than 32 KiB
 };
 
 struct CudaAttentionPipeline {

@@ -135,15 +135,24 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
   const AttentionSignature& s = config.attention();
   const double tile_bytes = (has_narrow_cache(s) ? 8 : bits_of(s.data_type)) / 8.0 * facts.tile_keys *
                             (s.head_dim_qk + (s.latent ? 0 : s.head_dim_v));
-  const double rate = chip.bytes_per_second * chip.reached_bandwidth * model.bandwidth_share;
+  const bool narrow = shape.narrow && !s.latent;
+  const double rate =
+      chip.bytes_per_second * chip.reached_bandwidth * (narrow ? model.narrow_share : model.bandwidth_share);
   // A step takes as long as its copies or its products.
   const double products = 2.0 * facts.tile_rows * facts.tile_keys * (s.head_dim_qk + s.head_dim_v) /
                           (chip.tflops_of(s.data_type) * 1e12 / chip.sms * efficiency_of(pipeline, config));
-  const double alone = std::max(model.copy_us * kMicrosecond / std::max<int>(1, config.algorithm.stages), products);
+  // Narrow keys of all of an SM's blocks are widened side by side; the figures are of head dims of 128.
+  const auto widened = [&](int blocks) {
+    const double keys = blocks * facts.warp_keys * (s.head_dim_qk + s.head_dim_v) / 256.0;
+    return narrow ? (model.narrow_step_us + model.narrow_key_us * keys) * kMicrosecond : 0;
+  };
+  const double alone =
+      std::max({model.copy_us * kMicrosecond / std::max<int>(1, config.algorithm.stages), products, widened(1)});
   const auto slots = static_cast<double>(std::int64_t{chip.sms} * facts.blocks_per_sm);
   // Tiles of rows of one key head stand side by side: memory is read by the first, and L2 by the others.
   const double read_again = std::min(static_cast<double>(work.row_blocks), kReadsOfL2);
-  const double of_full_chip = std::max(slots * tile_bytes / (rate * read_again), facts.blocks_per_sm * products);
+  const double of_full_chip = std::max(
+      {slots * tile_bytes / (rate * read_again), facts.blocks_per_sm * products, widened(facts.blocks_per_sm)});
   const auto part_rows = static_cast<double>(std::min<std::int64_t>(rows, facts.tile_rows));
   // Kernels of caches of 8 bits are of one pipeline.
   constexpr double kListKeys = 64;

@@ -117,10 +117,16 @@ Result<CudaDecodeClusterModel> read_decode_cluster_model(const JsonReader& reade
 
 Result<CudaDecodeModel> read_decode_model(const JsonReader& reader) {
   TS_TRY(reader.only({"start_us", "turn_us", "copy_us", "join_us", "part_us", "join_bytes_per_second", "join_launch_us",
-                      "part_bytes_per_second", "sm_bytes_per_second", "bandwidth_share", "list_us", "cluster"}));
+                      "part_bytes_per_second", "sm_bytes_per_second", "bandwidth_share", "list_us", "narrow_step_us",
+                      "narrow_key_us", "narrow_share", "cluster"}));
   CudaDecodeModel model;
   if (reader.has("list_us")) {
     TS_ASSIGN(model.list_us, positive(reader.at("list_us")));
+  }
+  if (reader.has("narrow_step_us")) {
+    TS_ASSIGN(model.narrow_step_us, positive(reader.at("narrow_step_us")));
+    TS_ASSIGN(model.narrow_key_us, positive(reader.at("narrow_key_us")));
+    TS_ASSIGN(model.narrow_share, positive(reader.at("narrow_share")));
   }
   if (reader.has("cluster")) {
     TS_ASSIGN(model.cluster, read_decode_cluster_model(reader.at("cluster")));
@@ -145,14 +151,14 @@ Result<CudaFewQueriesModel> read_few_queries_model(const JsonReader& reader) {
   CudaFewQueriesModel model;
   TS_ASSIGN(model.start_us, positive(reader.at("start_us")));
   TS_ASSIGN(model.fill_us, positive(reader.at("fill_us")));
+  TS_ASSIGN(model.turn_us, positive(reader.at("turn_us")));
+  TS_ASSIGN(model.short_copies, positive(reader.at("short_copies")));
   TS_ASSIGN(model.step_us, positive(reader.at("step_us")));
   TS_ASSIGN(model.sm_bytes_per_second, positive(reader.at("sm_bytes_per_second")));
   TS_ASSIGN(model.bandwidth_share, positive(reader.at("bandwidth_share")));
   TS_ASSIGN(model.shared_reads, positive(reader.at("shared_reads")));
   if (model.shared_reads < 1) return reader.at("shared_reads").refuse("1 or more tiles");
   return model;
-  TS_ASSIGN(model.turn_us, positive(reader.at("turn_us")));
-  TS_ASSIGN(model.short_copies, positive(reader.at("short_copies")));
 }
 
 Result<CudaAttentionPipeline> read_pipeline(const std::string& name, const JsonReader& reader) {

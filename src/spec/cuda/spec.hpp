@@ -84,6 +84,9 @@ struct CudaDecodeModel {
   double sm_bytes_per_second = 0;    ///< that an SM reads at most
   double bandwidth_share = 0;        ///< that the copies reach of the chip's reached_bandwidth; some reach more
   double list_us = 0;                ///< of a list, for each 64 keys of a step: its pages are looked up before it comes
+  double narrow_step_us = 0;         ///< of a step of keys of 8 bits
+  double narrow_key_us = 0;  ///< ... and of each of a warp's keys of it, for each block of the SM: they are widened
+  double narrow_share = 1;   ///< that their copies reach of the chip's reached_bandwidth
   std::optional<CudaDecodeClusterModel> cluster;  ///< absent: no clusters join
 };
 
@@ -91,12 +94,12 @@ struct CudaDecodeModel {
 struct CudaFewQueriesModel {
   double start_us = 0;             ///< beside what any launch takes
   double fill_us = 0;              ///< until the first copies have come where blocks are on all SMs
+  double turn_us = 0;              ///< from one tile of a block to the next, where no copies are under way meanwhile
   double step_us = 0;              ///< of a block of keys, beside its bytes
+  double short_copies = 0;         ///< times as long as its bytes, of less than 32 KiB
   double sm_bytes_per_second = 0;  ///< at which a block of threads alone reads them
   double bandwidth_share = 0;      ///< of the chip's reached_bandwidth, by blocks on all SMs; tiles at a time are whole
-  double turn_us = 0;              ///< from one tile of a block to the next, where no copies are under way meanwhile
   double shared_reads = 0;         ///< tiles of one key head that read its keys in the time of one
-  double short_copies = 0;         ///< times as long as its bytes, of less than 32 KiB
 };
 
 struct CudaAttentionPipeline {

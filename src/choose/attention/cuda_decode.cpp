@@ -93,6 +93,15 @@ double near_both(double a, double b) {
   return most * std::sqrt(std::sqrt(std::sqrt(1 + fourth * fourth)));
 }
 
+/// Pieces of a list whose sequences have one length: each block has one, or takes whole items in turn. 0: then too
+/// many blocks would have nothing to do, or less than others.
+std::int64_t pieces_of_even(std::int64_t items, std::int64_t blocks) {
+  constexpr double kLeastBusy = 0.9;
+  const std::int64_t pieces = items * std::max<std::int64_t>(1, blocks / std::max<std::int64_t>(1, items));
+  const double busy = static_cast<double>(pieces) / static_cast<double>(ceil_div(pieces, blocks) * blocks);
+  return busy < kLeastBusy ? 0 : pieces;
+}
+
 /// The share of the peak that the row of the tile table reaches which the config was made from.
 double efficiency_of(const CudaAttentionPipeline& pipeline, const KernelConfig& config) {
   const AttentionSignature& s = config.attention();
@@ -288,8 +297,16 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     // that.
     best.wanted_pieces = shape.splits > 0 || shape.batch_invariant ? 0 : best.blocks * (s.latent ? 1 : 2);
     // Where sequences of one length are not cut, a launch that joins would most often find nothing to do, and its
-    // blocks of many registers take long to come and go: 20 of 254 us (docs/log/2026-11-cuda-decode.md).
     const std::int64_t wanted_tiles = ceil_div(work.items * tiles, std::max<std::int64_t>(1, best.wanted_pieces));
+    if (best.wanted_pieces > 0 && !s.latent) {
+      if (!shape.ragged) best.wanted_of_even = pieces_of_even(work.items, best.blocks);
+      // Sequences as long as the bound says are cut into longer pieces than the shortest that there may be.
+      const std::int64_t length = std::max(best.piece_tiles, wanted_tiles);
+      const std::int64_t pieces =
+          std::max<std::int64_t>(1, (tiles + length / 2) / length);  // as the kernel counts them
+      best.seconds = take(work.items, ceil_div(tiles, pieces)).seconds;
+    }
+    // blocks of many registers take long to come and go: 20 of 254 us (docs/log/2026-11-cuda-decode.md).
     if (s.latent && best.wanted_pieces > 0 && 2 * tiles < 3 * std::max(best.piece_tiles, wanted_tiles))
       best.joins_apart = false;
   }

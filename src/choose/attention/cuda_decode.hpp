@@ -16,6 +16,8 @@ struct CudaDecodeWork {
   std::int64_t pieces = 1;       ///< of the longest item: exactly those that the kernel counts, or more
   /// Where sequences differ in length: pieces are made longer until there are about so many; 0: they are not.
   std::int64_t wanted_pieces = 0;
+  /// The same where the device finds sequences of one length: one for each block, or whole items; 0: as elsewhere.
+  std::int64_t wanted_of_even = 0;
   /// Batch-invariant: an item's pieces follow from its own keys, so many at most; 0: they do not.
   std::int64_t most_pieces = 0;
   bool joins_apart = false;     ///< partial results are joined by a launch of its own, not by the last to arrive

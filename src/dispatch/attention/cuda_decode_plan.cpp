@@ -192,6 +192,7 @@ Status CudaDecodePlan::launch(const AttentionArguments& a, const TsCudaNewKeys& 
     arguments.prefetch_tiles = prefetch_tiles_;
     arguments.end_tiles = end_tiles_;
     arguments.wanted_pieces = static_cast<int>(work_.wanted_pieces);
+    arguments.wanted_of_even = static_cast<int>(work_.wanted_of_even);
     arguments.long_first = work_.queued && p.batch <= kMostOrdered && work_.items * work_.pieces <= UINT16_MAX ? 1 : 0;
     arguments.most_pieces = static_cast<int>(work_.most_pieces);
     arguments.row_blocks = static_cast<int>(work_.row_blocks);

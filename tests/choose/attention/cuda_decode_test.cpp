@@ -189,6 +189,38 @@ TEST(CudaDecode, ALongSequenceIsCutWhateverStandsBesideIt) {
   EXPECT_EQ(work_of(chat, config).pieces, 1);
 }
 
+// Where the device finds sequences of one length, no block has a second piece beside others that have one.
+TEST(CudaDecode, ListsOfOneLengthAreCutForTheBlocks) {
+  const auto of_even = [](std::int64_t batch, std::int64_t keys) {
+    AttentionProblem p = decode_problem(batch, 32, 8, keys);
+    p.page_size = 16;
+    const CudaDecodeWork work = work_of(p, decode_kernels(p).front());
+    EXPECT_GT(work.wanted_pieces, 0);
+    if (work.wanted_of_even > 0) {
+      EXPECT_EQ(work.wanted_of_even % work.items, 0) << "items are cut alike";
+      const std::int64_t rounds = (work.wanted_of_even + work.blocks - 1) / work.blocks;
+      EXPECT_GE(10 * work.wanted_of_even, 9 * rounds * work.blocks);
+    }
+    return work.wanted_of_even;
+  };
+  EXPECT_EQ(of_even(16, 8192), 2 * 16 * 8);
+  EXPECT_EQ(of_even(64, 4096), 64 * 8) << "whole items, in two rounds";
+  EXPECT_EQ(of_even(40, 4096), 0) << "320 whole items: some blocks would have two";
+  AttentionProblem p = decode_problem(16, 32, 8, 8192);
+  p.page_size = 16, p.splits = 3;
+  EXPECT_EQ(work_of(p, decode_kernels(p).front()).wanted_of_even, 0);
+  p.splits = 0, p.mode = SequenceMode::group, p.seqlen_q = 2;
+  EXPECT_EQ(work_of(p, decode_kernels(p).front()).wanted_of_even, 0) << "sequences have other numbers of items";
+}
+
+// A block alone widens keys of 8 bits slowly: two on each SM, or steps of as many keys that one is enough.
+TEST(CudaDecode, NarrowKeysAreCutForTheRateOfABlock) {
+  AttentionProblem p = decode_problem(1, 32, 8, 65536);
+  p.page_size = 64, p.cache = KvElements::fp8;
+  const KernelConfig config = decode_kernels(p).front();
+  EXPECT_TRUE(config.algorithm.tile[1] == 128 || work_of(p, config).blocks > hopper().reference.sms);
+}
+
 // The kernel and the least piece follow from types, heads and queries; the most pieces too.
 TEST(CudaDecode, OfBatchInvariantProblemsNothingBesideASequenceDecides) {
   for (const std::int64_t page : {0, 16})

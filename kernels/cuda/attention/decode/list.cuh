@@ -116,10 +116,11 @@ class WorkList {
       total_ = gridDim.x;
       return;
     }
-    if (args.wanted_pieces > 0)
-      piece_tiles_ =
-          imax(piece_tiles_, static_cast<int>((tiles_of_batch(args, shared, lengths) + args.wanted_pieces - 1) /
-                                              args.wanted_pieces));
+    if (args.wanted_pieces > 0) {
+      const BatchTiles batch = tiles_of_batch(args, shared, lengths);
+      const int wanted = batch.even && args.wanted_of_even > 0 ? args.wanted_of_even : args.wanted_pieces;
+      piece_tiles_ = imax(piece_tiles_, static_cast<int>((batch.tiles + wanted - 1) / wanted));
+    }
     // Of a queue long pieces go first: the last of them would begin late behind short ones. Then a thread has at most one
     // sequence, and sums have pieces of short ones in their upper half.
     const bool long_first = kLongFirst && args.long_first;
@@ -207,13 +208,21 @@ class WorkList {
       prefetch_line(args.paged.numbers + work.batch * args.paged.stride + page);
   }
 
-  // Blocks of keys of all items of the batch.
+  // Blocks of keys of all items of the batch, and whether all sequences have as many.
+  struct BatchTiles {
+    i64 tiles;
+    bool even;
+  };
   template <class LengthsOf>
-  TS_DEVICE i64 tiles_of_batch(const TsCudaDecodeArgs& args, u32 shared, const LengthsOf& lengths) const {
-    i64 tiles = 0;
+  TS_DEVICE BatchTiles tiles_of_batch(const TsCudaDecodeArgs& args, u32 shared, const LengthsOf& lengths) const {
+    i64 tiles = 0, of_sequence = 0;
+    bool even = true;  // the thread's sequences
     for (int b = first_batch_; b < end_batch_; ++b) {
       const SequenceWork work(args, lengths(args, b));
-      tiles += static_cast<i64>(work.items) * tiles_between(work.begin, work.end);
+      const i64 before = of_sequence;
+      of_sequence = static_cast<i64>(work.items) * tiles_between(work.begin, work.end);
+      tiles += of_sequence;
+      even &= b == first_batch_ || of_sequence == before;
     }
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) tiles += __shfl_xor_sync(0xffffffffu, tiles, step);
@@ -228,8 +237,12 @@ class WorkList {
       asm volatile("ld.shared.b64 %0, [%1];" : "=l"(of_warp) : "r"(shared + 8 * w) : "memory");
       tiles += of_warp;
     }
-    Team::sync();
-    return tiles;
+    if constexpr (cfg::kGroupMode) {  // sequences have other numbers of items
+      Team::sync();
+      return {tiles, false};
+    }
+    even &= first_batch_ >= end_batch_ || of_sequence * args.batch == tiles;
+    return {tiles, Team::all(even)};
   }
 
   int piece_tiles_;

@@ -108,7 +108,8 @@ Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProbl
       std::int64_t{facts.tile_keys} * (s.head_dim_qk + s.head_dim_v) * (has_narrow_cache(s) ? 1 : 2);
   made->prefetch_tiles_ = static_cast<int>(kPrefetchBytes / (tile_bytes * work.row_blocks));
   const bool uneven = p.page_size > 0 || p.mode == SequenceMode::group;
-  const bool late = uneven ? !work.apart : work.ends_unevenly && work.seconds > kLong * 1e-6;
+  const bool by_wgmma = config.algorithm.pipeline == Pipeline::decode_wgmma;
+  const bool late = uneven ? !work.apart && by_wgmma : work.ends_unevenly && work.seconds > kLong * 1e-6;
   made->end_tiles_ = late ? 0 : 1;
   made->join_ = launch;
   made->join_.grid = {static_cast<unsigned>(work.row_blocks * p.heads_kv),

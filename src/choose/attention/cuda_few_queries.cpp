@@ -32,9 +32,10 @@ double few_queries_seconds(const KernelConfig& config, const CudaFewQueriesModel
   const double rate = chip.bytes_per_second * chip.reached_bandwidth * model.bandwidth_share *
                       std::clamp(tiles_of_keys, 1.0, model.shared_reads);
   // From one tile to the next a block's copies stop, unless there is room for those of the next, or others of the SM go
-  // on: then the last step is as short as its keys, too.
-  const bool goes_on = facts.blocks_per_sm > 1 || (a.ping_pong && a.q_stages > 1 && a.stages > 2);
-  const double last_steps = goes_on && steps > 0 ? keys / (steps * facts.tile_keys) : 1;
+  // on: beside these the last step is as short as its keys, too.
+  const bool has_others = facts.blocks_per_sm > 1;
+  const bool goes_on = has_others || (a.ping_pong && a.q_stages > 1 && a.stages > 2);
+  const double last_steps = has_others && steps > 0 ? keys / (steps * facts.tile_keys) : 1;
   // A step of so many blocks, of which an SM has up to `of_sm`.
   constexpr double kShortBytes = 32 << 10;
   const double read_bytes = step_bytes * last_steps * (step_bytes < kShortBytes ? model.short_copies : 1);

@@ -16,8 +16,8 @@ namespace {
 constexpr std::int64_t kMostPieces = 512;
 /// Blocks of a cluster on every chip that has clusters (CUDA C++ Programming Guide, thread block clusters).
 constexpr std::int64_t kClusterBlocks = 8;
-/// Blocks of keys of a piece whose start and end take little of its time.
-constexpr std::int64_t kLongEnough = 16;
+/// Keys of a list's shortest pieces, and of latent rows, whose partials are wide, blocks of keys.
+constexpr std::int64_t kLongEnough = 512, kLongEnoughOfLatent = 16;
 /// Of a piece of a batch-invariant call, at least. Partials of many rows, or of latent ones, are wide.
 constexpr std::int64_t kInvariantKeys = 256, kInvariantKeysOfManyRows = 512, kInvariantLatentKeys = 1024;
 constexpr std::int64_t kManyRows = 32;
@@ -285,7 +285,8 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     double limit = best.seconds;  // of a cluster's seconds
     if (shape.uneven) {
       const CudaDecodeWork for_longest = best_of(shape.heads_kv * work.row_blocks);
-      best = take(work.items, std::max(for_longest.piece_tiles, std::min(best.piece_tiles, kLongEnough)));
+      const std::int64_t enough = s.latent ? kLongEnoughOfLatent : ceil_div(kLongEnough, std::int64_t{facts.tile_keys});
+      best = take(work.items, std::max(for_longest.piece_tiles, std::min(best.piece_tiles, enough)));
       if (model.cluster) limit = model.cluster->may_take * for_longest.seconds;
     }
     best = best_by_cluster(best, limit);
@@ -296,7 +297,6 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     // Two pieces a block, so that rounding leaves little of the chip idle; partials of latent rows are too wide for
     // that.
     best.wanted_pieces = shape.splits > 0 || shape.batch_invariant ? 0 : best.blocks * (s.latent ? 1 : 2);
-    // Where sequences of one length are not cut, a launch that joins would most often find nothing to do, and its
     const std::int64_t wanted_tiles = ceil_div(work.items * tiles, std::max<std::int64_t>(1, best.wanted_pieces));
     if (best.wanted_pieces > 0 && !s.latent) {
       if (!shape.ragged) best.wanted_of_even = pieces_of_even(work.items, best.blocks);
@@ -306,6 +306,7 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
           std::max<std::int64_t>(1, (tiles + length / 2) / length);  // as the kernel counts them
       best.seconds = take(work.items, ceil_div(tiles, pieces)).seconds;
     }
+    // Where sequences of one length are not cut, a launch that joins would most often find nothing to do, and its
     // blocks of many registers take long to come and go: 20 of 254 us (docs/log/2026-11-cuda-decode.md).
     if (s.latent && best.wanted_pieces > 0 && 2 * tiles < 3 * std::max(best.piece_tiles, wanted_tiles))
       best.joins_apart = false;

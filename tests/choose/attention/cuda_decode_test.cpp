@@ -184,7 +184,7 @@ TEST(CudaDecode, ALongSequenceIsCutWhateverStandsBesideIt) {
   EXPECT_LE(work_of(beside, config).piece_tiles, work_of(alone, config).piece_tiles);
   EXPECT_GE(2 * work_of(beside, config).piece_tiles, work_of(alone, config).piece_tiles);
   EXPECT_LE(work_of(beside, config).blocks, 2 * hopper().reference.sms);
-  AttentionProblem chat = decode_problem(128, 32, 8, 1024);
+  AttentionProblem chat = decode_problem(128, 32, 8, 512);
   chat.page_size = 16;
   EXPECT_EQ(work_of(chat, config).pieces, 1);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../common/came_last.cuh"
+#include "../common/cluster_sync.cuh"
 #include "../gemm/hopper/ptx.cuh"
 #include "../gemm/types.cuh"
 

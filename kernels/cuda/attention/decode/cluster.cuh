@@ -4,6 +4,7 @@
 // Needs of a layout: kClusterPartOffset, where the block's partial lies in shared memory; 0: there is no place.
 #pragma once
 
+#include "../../common/cluster_sync.cuh"
 #include "join.cuh"
 
 namespace ts {
@@ -17,13 +18,6 @@ constexpr bool kJoinsInCluster = false;
 // Whether the launch's clusters have the pieces of an item each.
 TS_DEVICE bool has_clusters(const TsCudaDecodeArgs& args) {
   return kJoinsInCluster && args.cluster > 1;
-}
-
-// Waits for all threads of the cluster that have not ended, and sees what they have written.
-TS_DEVICE void cluster_sync() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
-#endif
 }
 
 // The same address in another block's shared memory, and what is loaded from there.

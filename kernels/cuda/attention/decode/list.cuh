@@ -237,7 +237,7 @@ class WorkList {
       asm volatile("ld.shared.b64 %0, [%1];" : "=l"(of_warp) : "r"(shared + 8 * w) : "memory");
       tiles += of_warp;
     }
-    if constexpr (cfg::kGroupMode) {  // sequences have other numbers of items
+    if constexpr (!kFindsEven) {
       Team::sync();
       return {tiles, false};
     }

@@ -58,6 +58,10 @@ static_assert(!kNarrow, "keys and values are of the queries' type");
 constexpr bool kStartsEarly = cfg::kPaged && !cfg::kGroupMode && cfg::kBlocksPerSm == 1;
 constexpr bool kClusters = false;
 constexpr bool kLongFirst = true;  // of a queue (list.cuh)
+// Whether a list finds out that all its sequences are of one length: packed ones have other numbers of items, and of two
+// blocks long steps, or a window on both sides, leave no register for it.
+constexpr bool kFindsEven =
+    !cfg::kGroupMode && (cfg::kBlocksPerSm == 1 || (cfg::kTileN <= 64 && !(cfg::kMaskLeft && cfg::kMaskRight)));
 
 enum NamedBarrier { kConsumersMeet = 1, kProducersMeet, kQueriesUnderWay };
 

@@ -141,8 +141,9 @@ std::string command_options(const Source& source) {
     return fmt::format("{} {}", fmt::join(amdgcn_arguments(source.arch), " "), fmt::join(source.options, " "));
   if (source.language != Language::cuda) return fmt::format("{}", fmt::join(source.options, " "));
   std::string out = fmt::format("-arch={} -Xptxas=-v", source.arch);
+  // Functions that both sides may evaluate are not marked for either: NVRTC takes all as the device's.
   for (const std::string& option : source.options)
-    if (option != "-default-device") out += ' ' + option;
+    out += ' ' + (option == "-default-device" ? "--expt-relaxed-constexpr" : option);
   return out;
 }
 

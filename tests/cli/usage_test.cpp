@@ -310,6 +310,19 @@ TEST(Usage, ARecipesNameServesWhereAKernelsDoes) {
   EXPECT_NE(lost.errors.find("--kernel before the name of each kernel"), std::string::npos) << lost.errors;
 }
 
+TEST(Usage, GeneratedCudaSourcesAreBuiltWithNvccsOptions) {
+  const testing::EmptyStore store;
+  const std::filesystem::path out = store.path() / "sources";
+  const std::string name = "attention_fwd_bf16_batch_d64_dv64_lse_decode_mma_tile16x128_stages3_blocks2_on_sm_90a";
+  const ProcessOutcome generated =
+      run(fmt::format("generate --arch sm_90a --op attention_fwd --kernel {} --out {}", name, out.string()));
+  ASSERT_EQ(generated.code, 0) << generated.errors;
+  std::ifstream file(out / "build.ninja");
+  const std::string ninja{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_NE(ninja.find("--expt-relaxed-constexpr"), std::string::npos) << ninja;
+  EXPECT_EQ(ninja.find("-default-device"), std::string::npos) << "is an option of NVRTC alone";
+}
+
 TEST(Usage, StoreVerifyFailsOnceWhereThereWasDamage) {
   const testing::EmptyStore store;
   EXPECT_EQ(run("store verify").code, 0) << "an empty store is whole";

@@ -211,13 +211,10 @@ TEST(CudaAttentionRank, TheTablesChoiceHasTheAdvantageThatTheSpecGives) {
   EXPECT_EQ(first(), favoured) << "without a model the table chooses";
 }
 
-TEST(CudaAttentionRank, TheTablesChoiceHasNoAdvantageOnPackedSequences) {
+/// Whatever advantage the spec gives, the model's first goes first, which is another than the table's.
+void expect_that_the_model_alone_decides(const AttentionSignature& signature, const CudaAttentionShape& shape) {
   CudaSpec spec = arch("sm_90a");
-  AttentionSignature signature = with(128, 128, MaskKind::causal);
-  signature.mode = SequenceMode::group;
-  CudaAttentionShape packed = cube(4096);
-  packed.visible = 0.5, packed.ragged = packed.uneven = true;
-  const auto first = [&] { return ranked_cuda_attention(spec, signature, packed).front().recipe.main(); };
+  const auto first = [&] { return ranked_cuda_attention(spec, signature, shape).front().recipe.main(); };
   const KernelConfig predicted = first();
   spec.attention_model->first_choice_share = 0.01;
   EXPECT_EQ(first(), predicted);
@@ -225,16 +222,17 @@ TEST(CudaAttentionRank, TheTablesChoiceHasNoAdvantageOnPackedSequences) {
   EXPECT_NE(first(), predicted) << "without a model the table chooses";
 }
 
+TEST(CudaAttentionRank, TheTablesChoiceHasNoAdvantageOnPackedSequences) {
+  AttentionSignature signature = with(128, 128, MaskKind::causal);
+  signature.mode = SequenceMode::group;
+  CudaAttentionShape packed = cube(4096);
+  packed.visible = 0.5, packed.ragged = packed.uneven = true;
+  expect_that_the_model_alone_decides(signature, packed);
+}
+
 TEST(CudaAttentionRank, TheTablesChoiceHasNoAdvantageWhereTilesAreFewerThanTheTableWasMeasuredWith) {
-  CudaSpec spec = arch("sm_90a");
-  const AttentionSignature signature = with(64, 64, MaskKind::none);
-  const CudaAttentionShape append{.batch = 2, .heads_q = 16, .heads_kv = 2, .seqlen_q = 37, .seqlen_k = 833};
-  const auto first = [&] { return ranked_cuda_attention(spec, signature, append).front().recipe.main(); };
-  const KernelConfig predicted = first();
-  spec.attention_model->first_choice_share = 0.01;
-  EXPECT_EQ(first(), predicted);
-  spec.attention_model.reset();
-  EXPECT_NE(first(), predicted) << "without a model the table chooses";
+  expect_that_the_model_alone_decides(with(64, 64, MaskKind::none),
+                                      {.batch = 2, .heads_q = 16, .heads_kv = 2, .seqlen_q = 37, .seqlen_k = 833});
 }
 
 /// The terms of a tile of the table without a pipeline's coefficients, seconds by name.

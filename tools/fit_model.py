@@ -322,7 +322,9 @@ def written(spec_text, fitted, names, counted, command, chips, block):
 def with_round_us(spec_text, figures):
     """The spec with other figures in rows of tiles, a line each."""
     for row, microseconds in figures:
-        line = next(line for line in spec_text.split("\n") if line.strip().rstrip(",") == json.dumps(row))
+        line = next((line for line in spec_text.split("\n") if line.strip().rstrip(",") == json.dumps(row)), None)
+        if line is None:
+            sys.exit(f"fit_model.py: the spec has no line for a row of tiles of its own, as json.dumps writes it, so nothing was written: {json.dumps(row)}")
         spec_text = spec_text.replace(line, line.replace(f'"round_us": {row["round_us"]}', f'"round_us": {float(f"{microseconds:.3g}")}'))
     return spec_text
 

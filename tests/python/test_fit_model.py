@@ -88,3 +88,10 @@ def test_finds_coefficients_and_the_rounds_of_rows(tmp_path, monkeypatch):
     for row, (before, round_us) in zip(found["pipelines"]["warpspec"]["tiles"], ROWS):
         assert row["round_us"] == pytest.approx(round_us, rel=0.1)
         assert row | {"round_us": 0} == before | {"round_us": 0}
+
+
+def test_a_row_that_has_no_line_of_its_own_is_named():
+    row = ROWS[0][0]
+    with pytest.raises(SystemExit, match="no line for a row.*64, 64"):
+        fit_model.with_round_us(json.dumps({"tiles": [row]}), [(row, 0.7)])
+    assert '"round_us": 0.7' in fit_model.with_round_us(json.dumps(row), [(row, 0.7)])

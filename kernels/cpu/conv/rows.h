@@ -318,10 +318,12 @@ struct ImageRows {
     return reinterpret_cast<const char*>(static_cast<const Stored*>(kForward ? args.x : args.y) + last + 1);
   }
 
-  // Whether lines of folded taps, evenly apart, end inside the image.
+  // Whether lines of folded taps end inside the image: those of rows of one line, as those beyond its end may be as far
+  // apart.
   [[nodiscard]] bool are_inside(const RowPlaces& rows, int first, int last, const Segment& segment) const {
     if (args.folded == 0) return true;
-    return is_inside(rows, first, segment) && is_inside(rows, last, segment) && rows.at[2][last] >= rows.at[2][first];
+    return rows.at[2][last] - rows.at[2][first] == (last - first) * phase.axis[2].pace &&
+           is_inside(rows, first, segment) && is_inside(rows, last, segment);
   }
 
   // Whether the line of folded taps of a row ends inside the image.

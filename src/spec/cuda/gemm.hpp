@@ -104,8 +104,9 @@ struct CudaGemmSpec {
   /// Of a step, wgmma templates ask for B before A in products of at most so many rows: B comes from memory then, A
   /// from the L2 cache. 0: never.
   double b_first_m = 0;
-  /// They let the next kernel start when blocks end where so many rows of tiles at most, but two, share columns of B,
-  /// and tiles have so many steps of k at least. Measured: docs/cuda_gemm.md, "When the next kernel starts". 0: never.
+  /// They let the next kernel start when blocks end where two rows of tiles and more, but in several rounds so many at
+  /// most, share columns of B, and tiles have so many steps of k at least. Measured: docs/cuda_gemm.md, "When the next
+  /// kernel starts". 0: never.
   double next_at_end_rows = 0, next_at_end_steps = 0;
   /// Of mma_sm80: the share of a step's time that a block takes which has its SM to itself, where tiles are meant for
   /// several; what a block adds for parts of a tile, and for each that it reads; nanoseconds of a load of a thread that

@@ -508,7 +508,8 @@ TEST(CudaGemmRank, TheNextKernelWaitsForTilesThatShareColumns) {
   const CudaSpec& spec = arch("sm_90a");
   const auto work = [&](const CudaGemmShape& shape) { return cuda_gemm_work(config, spec, shape); };
   EXPECT_TRUE(work({1024, 4096, 4096}).late_launch_dependents);
-  EXPECT_FALSE(work({1152, 4096, 4096}).late_launch_dependents) << "nine rows of tiles";
+  EXPECT_FALSE(work({1152, 4096, 4096}).late_launch_dependents) << "nine rows of tiles in two rounds";
+  EXPECT_TRUE(work({1152, 3584, 4096}).late_launch_dependents) << "nine rows in one round keep their order";
   EXPECT_FALSE(work({128, 65536, 4096}).late_launch_dependents) << "one row: no tile shares its columns of B";
   EXPECT_FALSE(work({1024, 1024, 4096}).late_launch_dependents) << "half of the chip is free for the next kernel";
   EXPECT_FALSE(work({1024, 4096, 1024}).late_launch_dependents) << "short: an early start saves more";

@@ -113,6 +113,10 @@ TEST(CudaSpec, BrokenOnesSayFilePathValueAndWhatWouldBeRight) {
   says("\"times\": 2.41", "\"times\": 0", "$.attention_fwd.model.narrow_keys[0].times is 0");
   says("\"head_dim\": 128, \"times\"", "\"head_dim\": 64, \"times\"",
        "$.attention_fwd.model.narrow_keys[1].head_dim is 64");
+  says("\"piece_steps\": 1,", "\"piece_steps\": 0,", "model.list.piece_steps is 0");
+  says("\"busy\": 0.9", "\"busy\": 1.9", "list.busy is 1.9 (a share of at most 1)");
+  says("\"prefetch_bytes\": ", "\"prefetch_bytes\": -", "prefetch_bytes is -");
+  says("\"short_steps\": ", "\"short_step\": ", "did you mean 'short_steps'");
   says("\"launch\": ", "\"lanuch\": ", "a coefficient of launch, rounds, steps");
   says("\"launch\": ", "\"launch\": -", "(a number of at least 0)");
   says("\"section_blocks\": ", "\"section_blocks\": -",

@@ -16,8 +16,6 @@ namespace {
 constexpr std::int64_t kMostPieces = 512;
 /// Blocks of a cluster on every chip that has clusters (CUDA C++ Programming Guide, thread block clusters).
 constexpr std::int64_t kClusterBlocks = 8;
-/// Keys of a list's shortest pieces, and of latent rows, whose partials are wide, blocks of keys.
-constexpr std::int64_t kLongEnough = 512, kLongEnoughOfLatent = 16;
 /// Of a piece of a batch-invariant call, at least. Partials of many rows, or of latent ones, are wide.
 constexpr std::int64_t kInvariantKeys = 256, kInvariantKeysOfManyRows = 512, kInvariantLatentKeys = 1024;
 constexpr std::int64_t kManyRows = 32;
@@ -95,11 +93,10 @@ double near_both(double a, double b) {
 
 /// Pieces of a list whose sequences have one length: each block has one, or takes whole items in turn. 0: then too
 /// many blocks would have nothing to do, or less than others.
-std::int64_t pieces_of_even(std::int64_t items, std::int64_t blocks) {
-  constexpr double kLeastBusy = 0.9;
+std::int64_t pieces_of_even(std::int64_t items, std::int64_t blocks, double least_busy) {
   const std::int64_t pieces = items * std::max<std::int64_t>(1, blocks / std::max<std::int64_t>(1, items));
   const double busy = static_cast<double>(pieces) / static_cast<double>(ceil_div(pieces, blocks) * blocks);
-  return busy < kLeastBusy ? 0 : pieces;
+  return busy < least_busy ? 0 : pieces;
 }
 
 /// The share of the peak that the row of the tile table reaches which the config was made from.
@@ -115,6 +112,11 @@ double efficiency_of(const CudaAttentionPipeline& pipeline, const KernelConfig& 
 
 }  // namespace
 
+const CudaDecodeModel& decode_model(const KernelConfig& config, const CudaSpec& spec) {
+  const CudaAttentionPipeline& pipeline = *spec.attention_pipeline(config.algorithm.pipeline);
+  return config.attention().latent && pipeline.decode_latent ? *pipeline.decode_latent : *pipeline.decode;
+}
+
 bool has_few_rows(const CudaAttentionShape& shape) {
   return shape.seqlen_q * group_of(shape) <= kMostRows;
 }
@@ -127,8 +129,7 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
   const CudaAttentionResources facts = cuda_attention_resources(config);
   const CudaReferenceChip& chip = spec.reference;
   const CudaAttentionPipeline& pipeline = *spec.attention_pipeline(config.algorithm.pipeline);
-  const CudaDecodeModel& model =
-      config.attention().latent && pipeline.decode_latent ? *pipeline.decode_latent : *pipeline.decode;
+  const CudaDecodeModel& model = decode_model(config, spec);
   constexpr double kMicrosecond = 1e-6;
   CudaDecodeWork work;
   const std::int64_t rows = shape.seqlen_q * group_of(shape);
@@ -285,7 +286,8 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     double limit = best.seconds;  // of a cluster's seconds
     if (shape.uneven) {
       const CudaDecodeWork for_longest = best_of(shape.heads_kv * work.row_blocks);
-      const std::int64_t enough = s.latent ? kLongEnoughOfLatent : ceil_div(kLongEnough, std::int64_t{facts.tile_keys});
+      const std::int64_t enough = std::max<std::int64_t>(
+          ceil_div(std::int64_t{model.list.piece_keys}, std::int64_t{facts.tile_keys}), model.list.piece_steps);
       best = take(work.items, std::max(for_longest.piece_tiles, std::min(best.piece_tiles, enough)));
       if (model.cluster) limit = model.cluster->may_take * for_longest.seconds;
     }
@@ -299,7 +301,7 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     best.wanted_pieces = shape.splits > 0 || shape.batch_invariant ? 0 : best.blocks * (s.latent ? 1 : 2);
     const std::int64_t wanted_tiles = ceil_div(work.items * tiles, std::max<std::int64_t>(1, best.wanted_pieces));
     if (best.wanted_pieces > 0 && !s.latent) {
-      if (!shape.ragged) best.wanted_of_even = pieces_of_even(work.items, best.blocks);
+      if (!shape.ragged) best.wanted_of_even = pieces_of_even(work.items, best.blocks, model.list.busy);
       // Sequences as long as the bound says are cut into longer pieces than the shortest that there may be.
       const std::int64_t length = std::max(best.piece_tiles, wanted_tiles);
       const std::int64_t pieces =

@@ -44,6 +44,9 @@ struct CudaDecodeWork {
 [[nodiscard]] CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec,
                                               const CudaAttentionShape& shape);
 
+/// The figures of a kernel of a pipeline that cuts keys.
+[[nodiscard]] const CudaDecodeModel& decode_model(const KernelConfig& config, const CudaSpec& spec);
+
 /// Whether the queries of a key head fit one tile.
 [[nodiscard]] bool has_few_rows(const CudaAttentionShape& shape);
 

@@ -37,8 +37,7 @@ double few_queries_seconds(const KernelConfig& config, const CudaFewQueriesModel
   const bool goes_on = has_others || (a.ping_pong && a.q_stages > 1 && a.stages > 2);
   const double last_steps = has_others && steps > 0 ? keys / (steps * facts.tile_keys) : 1;
   // A step of so many blocks, of which an SM has up to `of_sm`.
-  constexpr double kShortBytes = 32 << 10;
-  const double read_bytes = step_bytes * last_steps * (step_bytes < kShortBytes ? model.short_copies : 1);
+  const double read_bytes = step_bytes * last_steps * (step_bytes < model.short_steps.bytes ? model.short_copies : 1);
   const auto step = [&](double blocks, double of_sm) {
     return std::max(model.step_us * kMicrosecond + of_sm * step_bytes / model.sm_bytes_per_second,
                     read_bytes * blocks / rate);
@@ -55,10 +54,9 @@ double few_queries_seconds(const KernelConfig& config, const CudaFewQueriesModel
   const double again = tiles_of_keys > 1 ? 1.02 : 1;
   // Where tiles follow one another, and others of the SM multiply meanwhile, the first copies of short steps come in
   // the time of the last tile: 1 to 9 % of shapes of head dims 64 and 128 (docs/log/2026-11-cuda-decode.md).
-  constexpr int kShortStep = 64 * 128, kMeasuredFrom = 33, kMeasuredTo = 128;
   const int head_dim = std::max(s.head_dim_qk, s.head_dim_v);
-  const bool short_steps = facts.tile_keys * (head_dim <= 64 ? 64 : 128) <= kShortStep;
-  const bool hides_copies = short_steps && head_dim >= kMeasuredFrom && head_dim <= kMeasuredTo &&
+  const bool short_steps = facts.tile_keys * (head_dim <= 64 ? 64 : 128) <= model.short_steps.elements;
+  const bool hides_copies = short_steps && model.short_steps.head_dim.holds(head_dim) &&
                             (facts.blocks_per_sm > 1 || (a.ping_pong && a.q_stages > 1));
   const double filled = tiles > slots && hides_copies ? 0 : std::min(1.0, tiles / slots);
   return (chip.launch_us + model.start_us + filled * model.fill_us) * kMicrosecond + again * walk + turning;

@@ -102,14 +102,14 @@ Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProbl
   if (work.apart) keep_apart(spec, launch);
   // What a block begins with is in L2 when it may read it. The next launch's blocks come when this one's are about to
   // end, and find whole SMs; if some end long before others, they would come to SMs in pairs, and wait till all have.
-  constexpr std::int64_t kPrefetchBytes = 64 << 10, kLong = 100;
+  const CudaDecodeModel& model = decode_model(config, spec);
   const AttentionSignature& s = config.attention();
   const std::int64_t tile_bytes =
       std::int64_t{facts.tile_keys} * (s.head_dim_qk + s.head_dim_v) * (has_narrow_cache(s) ? 1 : 2);
-  made->prefetch_tiles_ = static_cast<int>(kPrefetchBytes / (tile_bytes * work.row_blocks));
+  made->prefetch_tiles_ = static_cast<int>(model.prefetch_bytes / (tile_bytes * work.row_blocks));
   const bool uneven = p.page_size > 0 || p.mode == SequenceMode::group;
   const bool by_wgmma = config.algorithm.pipeline == Pipeline::decode_wgmma;
-  const bool late = uneven ? !work.apart && by_wgmma : work.ends_unevenly && work.seconds > kLong * 1e-6;
+  const bool late = uneven ? !work.apart && by_wgmma : work.ends_unevenly && work.seconds > model.overlapped_us * 1e-6;
   made->end_tiles_ = late ? 0 : 1;
   made->join_ = launch;
   made->join_.grid = {static_cast<unsigned>(work.row_blocks * p.heads_kv),

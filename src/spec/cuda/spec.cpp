@@ -115,10 +115,29 @@ Result<CudaDecodeClusterModel> read_decode_cluster_model(const JsonReader& reade
   return model;
 }
 
+Result<CudaDecodeListModel> read_decode_list_model(const JsonReader& reader) {
+  TS_TRY(reader.only({"piece_keys", "piece_steps", "busy"}));
+  CudaDecodeListModel model;
+  TS_ASSIGN(model.piece_keys, reader.at("piece_keys").integer<int>(1, kMaxLength));
+  TS_ASSIGN(model.piece_steps, reader.at("piece_steps").integer<int>(1, kMaxLength));
+  TS_ASSIGN(model.busy, positive(reader.at("busy")));
+  if (model.busy > 1) return reader.at("busy").refuse("a share of at most 1");
+  return model;
+}
+
+Result<CudaShortSteps> read_short_steps(const JsonReader& reader) {
+  TS_TRY(reader.only({"bytes", "elements", "head_dim"}));
+  CudaShortSteps steps;
+  TS_ASSIGN(steps.bytes, reader.at("bytes").integer<int>(1, kMaxLength));
+  TS_ASSIGN(steps.elements, reader.at("elements").integer<int>(1, kMaxLength));
+  TS_ASSIGN(steps.head_dim, read_cuda_range(reader.at("head_dim"), 1, 4096));
+  return steps;
+}
+
 Result<CudaDecodeModel> read_decode_model(const JsonReader& reader) {
   TS_TRY(reader.only({"start_us", "turn_us", "copy_us", "join_us", "part_us", "join_bytes_per_second", "join_launch_us",
                       "part_bytes_per_second", "sm_bytes_per_second", "bandwidth_share", "list_us", "narrow_step_us",
-                      "narrow_key_us", "narrow_share", "cluster"}));
+                      "narrow_key_us", "narrow_share", "list", "prefetch_bytes", "overlapped_us", "cluster"}));
   CudaDecodeModel model;
   if (reader.has("list_us")) {
     TS_ASSIGN(model.list_us, positive(reader.at("list_us")));
@@ -128,6 +147,9 @@ Result<CudaDecodeModel> read_decode_model(const JsonReader& reader) {
     TS_ASSIGN(model.narrow_key_us, positive(reader.at("narrow_key_us")));
     TS_ASSIGN(model.narrow_share, positive(reader.at("narrow_share")));
   }
+  TS_ASSIGN(model.list, read_decode_list_model(reader.at("list")));
+  TS_ASSIGN(model.prefetch_bytes, reader.at("prefetch_bytes").integer<int>(1, kMaxLength));
+  TS_ASSIGN(model.overlapped_us, positive(reader.at("overlapped_us")));
   if (reader.has("cluster")) {
     TS_ASSIGN(model.cluster, read_decode_cluster_model(reader.at("cluster")));
   }
@@ -147,7 +169,7 @@ Result<CudaDecodeModel> read_decode_model(const JsonReader& reader) {
 
 Result<CudaFewQueriesModel> read_few_queries_model(const JsonReader& reader) {
   TS_TRY(reader.only({"start_us", "fill_us", "turn_us", "step_us", "short_copies", "sm_bytes_per_second",
-                      "bandwidth_share", "shared_reads"}));
+                      "bandwidth_share", "shared_reads", "short_steps"}));
   CudaFewQueriesModel model;
   TS_ASSIGN(model.start_us, positive(reader.at("start_us")));
   TS_ASSIGN(model.fill_us, positive(reader.at("fill_us")));
@@ -158,6 +180,7 @@ Result<CudaFewQueriesModel> read_few_queries_model(const JsonReader& reader) {
   TS_ASSIGN(model.bandwidth_share, positive(reader.at("bandwidth_share")));
   TS_ASSIGN(model.shared_reads, positive(reader.at("shared_reads")));
   if (model.shared_reads < 1) return reader.at("shared_reads").refuse("1 or more tiles");
+  TS_ASSIGN(model.short_steps, read_short_steps(reader.at("short_steps")));
   return model;
 }
 

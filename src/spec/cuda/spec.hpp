@@ -71,6 +71,17 @@ struct CudaDecodeClusterModel {
   int items_of_many_rows = 0;
 };
 
+/// How the pieces of a list are cut, whose sequences differ in length.
+struct CudaDecodeListModel {
+  /// Of the shortest that there are: keys, and blocks of keys. Shorter ones take longer to start and to join than they
+  /// gain.
+  int piece_keys = 0;
+  int piece_steps = 0;
+  /// Of the blocks, the share that must have work where all sequences have one length and each block has one piece or
+  /// whole items; with less, pieces are shared out as elsewhere.
+  double busy = 0;
+};
+
 /// What a launch that cuts keys into pieces takes beside its bytes and products, in microseconds.
 struct CudaDecodeModel {
   double start_us = 0;               ///< until its first keys have come, beside what any launch takes
@@ -87,7 +98,21 @@ struct CudaDecodeModel {
   double narrow_step_us = 0;         ///< of a step of keys of 8 bits
   double narrow_key_us = 0;  ///< ... and of each of a warp's keys of it, for each block of the SM: they are widened
   double narrow_share = 1;   ///< that their copies reach of the chip's reached_bandwidth
+  CudaDecodeListModel list;
+  int prefetch_bytes = 0;  ///< that a block of tensors has L2 fetch before the launch before has ended
+  /// Launches of tensors that take longer, and of which some blocks end long before others, let the next one start when
+  /// they have ended.
+  double overlapped_us = 0;
   std::optional<CudaDecodeClusterModel> cluster;  ///< absent: no clusters join
+};
+
+/// Blocks of keys that are short, of kernels of tiles of queries.
+struct CudaShortSteps {
+  int bytes = 0;  ///< less than so many are read more slowly
+  /// Of so many elements of a row of 64 or 128 at most, where tiles follow one another and others of the SM multiply
+  /// meanwhile, the first copies come in the time of the last tile; for the head dims that were measured.
+  int elements = 0;
+  CudaRange head_dim;
 };
 
 /// What a kernel of tiles of queries takes where one tile holds a key head's queries.
@@ -96,10 +121,11 @@ struct CudaFewQueriesModel {
   double fill_us = 0;              ///< until the first copies have come where blocks are on all SMs
   double turn_us = 0;              ///< from one tile of a block to the next, where no copies are under way meanwhile
   double step_us = 0;              ///< of a block of keys, beside its bytes
-  double short_copies = 0;         ///< times as long as its bytes, of less than 32 KiB
+  double short_copies = 0;         ///< times as long as its bytes, where they are few
   double sm_bytes_per_second = 0;  ///< at which a block of threads alone reads them
   double bandwidth_share = 0;      ///< of the chip's reached_bandwidth, by blocks on all SMs; tiles at a time are whole
   double shared_reads = 0;         ///< tiles of one key head that read its keys in the time of one
+  CudaShortSteps short_steps;
 };
 
 struct CudaAttentionPipeline {

@@ -213,6 +213,30 @@ TEST(CudaDecode, ListsOfOneLengthAreCutForTheBlocks) {
   EXPECT_EQ(work_of(p, decode_kernels(p).front()).wanted_of_even, 0) << "sequences have other numbers of items";
 }
 
+// What a list's pieces are at least, and what share of the blocks must have work, the spec says.
+TEST(CudaDecode, ListsAreCutByTheSpecsFigures) {
+  AttentionProblem p = decode_problem(40, 16, 2, 3000);
+  p.page_size = 16;
+  const KernelConfig config = decode_kernels(p).front();
+  const auto work_by = [&](const CudaDecodeListModel& list) {
+    CudaSpec spec = hopper();
+    for (CudaAttentionPipeline& pipeline : spec.attention_fwd)
+      if (pipeline.decode) pipeline.decode->list = list;
+    return cuda_decode_work(config, spec, cuda_attention_shape(p));
+  };
+  const CudaDecodeListModel list = decode_model(config, hopper()).list;
+  EXPECT_EQ(work_by(list).piece_tiles, work_of(p, config).piece_tiles);
+  CudaDecodeListModel longer = list;
+  longer.piece_keys *= 2;
+  EXPECT_GT(work_by(longer).piece_tiles, work_by(list).piece_tiles);
+  longer = list, longer.piece_steps = static_cast<int>(2 * work_by(list).piece_tiles);
+  EXPECT_EQ(work_by(longer).piece_tiles, 2 * work_by(list).piece_tiles);
+  CudaDecodeListModel all = list, any = list;
+  all.busy = 1, any.busy = 0.01;
+  EXPECT_EQ(work_by(all).wanted_of_even, 0);
+  EXPECT_GT(work_by(any).wanted_of_even, 0);
+}
+
 // A block alone widens keys of 8 bits slowly: two on each SM, or steps of as many keys that one is enough.
 TEST(CudaDecode, NarrowKeysAreCutForTheRateOfABlock) {
   AttentionProblem p = decode_problem(1, 32, 8, 65536);

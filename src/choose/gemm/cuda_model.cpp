@@ -159,9 +159,10 @@ double own_columns_seconds(const KernelConfig& config, const CudaGemmResources& 
   // With a block for half to three quarters of the SMs, the next kernel's take the idle ones beside busy ones first;
   // where an SM has room for two blocks, with fewer too.
   if (stream != nullptr && (in_pairs || facts.blocks_per_sm > 1) && 4 * items < 3 * places) rate *= stream->between;
-  // Of a stream for a third to two fifths of the SMs, the next one's blocks come beside some: 45 and 48 groups of
-  // columns took 1.3 times what they read alone, 40 and 64 did not (H200).
-  const bool soon_shared = stream != nullptr && 3 * items >= places && 5 * items < 2 * places;
+  // Two launches of a stream for more than a quarter of the SMs have more blocks than there are ways, so that the next
+  // one's blocks come beside some: 36, 45 and 48 groups of columns took 1.2 to 1.3 times what they read alone, 64 did
+  // not (H200).
+  const bool soon_shared = stream != nullptr && 4 * items > places && 5 * items < 2 * places;
   return rate == 0 ? 0 : bytes * blocks * (in_pairs ? 2 : soon_shared ? kSoonShared : kAlone) / rate;
 }
 

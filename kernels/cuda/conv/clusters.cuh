@@ -3,7 +3,6 @@
 
 #include "../common/came_last.cuh"
 #include "../common/cluster_sync.cuh"
-#include "../gemm/hopper/ptx.cuh"
 #include "../gemm/types.cuh"
 
 namespace ts::conv {

@@ -26,8 +26,7 @@
 #pragma once
 
 #include "../../common/launch.cuh"
-#include "../../gemm/epilogue.cuh"
-#include "../store_if.cuh"
+#include "../octet_results.cuh"
 #include "lines.cuh"
 
 namespace ts::conv {
@@ -75,10 +74,7 @@ struct StemForward {
   }
   TS_DEVICE unsigned char* weights() const { return stage_at(2); }
 
-  // The column of the products that a filter of the block has. Of each 32 a thread's, two of each octet, are neighbours.
-  static TS_DEVICE int column_of(int filter) {
-    return cfg::kPairs ? (filter & ~31) + (filter >> 3 & 3) * 2 + (filter >> 1 & 3) * 8 + (filter & 1) : filter;
-  }
+  static TS_DEVICE int column_of(int filter) { return cfg::kPairs ? dealt_column(filter) : filter; }
 
   // The places of a result's pairs; the filters: [slice][unit][filter].
   TS_DEVICE void prepare() const {
@@ -258,7 +254,7 @@ struct StemForward {
 
   // Filters are columns: of each of its two pixels a thread has eight neighbours of each 32.
   TS_DEVICE void finish_octets(const Step& s, const Sums& sums) const {
-    constexpr int kBytes = bytes_of(cfg::kTypeD), kChunks = kBytes / 2;
+    constexpr int kBytes = bytes_of(cfg::kTypeD);
     const TsConvStrides& y = args.y_strides;
     const i64 steps = args.k | y.batch | y.spatial[0] | y.spatial[1] | y.spatial[2] |
                       reinterpret_cast<unsigned long long>(args.out) / kBytes;
@@ -275,47 +271,18 @@ struct StemForward {
         int filter = first + 32 * q;
         if (cfg::kEpilogueLength > 0) asm volatile("" : "+r"(filter));  // as above
         const int left = static_cast<int>(args.k) - filter;
-        u32 words[2][kChunks * 4];
+        const OctetResults results(args,
+                                   StemPlace{0,
+                                             filter,
+                                             s.results_w - along,
+                                             static_cast<int>(args.k),
+                                             s.image,
+                                             {s.at[0], s.at[1] + row * s.apart[1], s.at[2] + along * s.apart[2]},
+                                             s.apart[2]},
+                                   sums[m] + 2 * q);
 #pragma unroll
-        for (int p = 0; p < 4; ++p) {
-          float v[4];
-#pragma unroll
-          for (int e = 0; e < 4; ++e) v[e] = sums[m][2 * q + p / 2][p % 2][e];
-          if constexpr (cfg::kEpilogueLength > 0) {
-            const StemPlace place{0,           filter + 2 * p,
-                                  s.results_w - along, static_cast<int>(args.k),
-                                  s.image,     {s.at[0], s.at[1] + row * s.apart[1], s.at[2] + along * s.apart[2]},
-                                  s.apart[2]};
-            Operands<0, 8> operands;
-            operands.load(args, place);
-            operands.apply(args, place, v, {});
-          }
-#pragma unroll
-          for (int r = 0; r < 2; ++r) {
-            const auto pair = pack_pair<cfg::kTypeD>(v[2 * r], v[2 * r + 1]);
-#pragma unroll
-            for (int w = 0; w < kChunks; ++w) words[r][kChunks * p + w] = pair.words[w];
-          }
-        }
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const bool there = along + 8 * r < s.results_w;
-          char* const octet = to + r * second + 32 * q * kBytes;
-          if (whole) {
-#pragma unroll
-            for (int c = 0; c < kChunks; ++c)
-              store_16_bytes_if(there && left > 0, octet + 16 * c,
-                                {words[r][4 * c], words[r][4 * c + 1], words[r][4 * c + 2], words[r][4 * c + 3]});
-          } else {
-#pragma unroll
-            for (int p = 0; p < 4; ++p) {
-              Pair<cfg::kTypeD> pair;
-#pragma unroll
-              for (int w = 0; w < kChunks; ++w) pair.words[w] = words[r][kChunks * p + w];
-              store_pair<cfg::kTypeD, true>(octet + 2 * p * kBytes, pair, there ? left - 2 * p : 0);
-            }
-          }
-        }
+        for (int r = 0; r < 2; ++r)
+          results.store(r, to + r * second + 32 * q * kBytes, along + 8 * r < s.results_w ? left : 0, whole);
       }
     }
   }

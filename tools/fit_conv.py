@@ -17,6 +17,8 @@ import fitting
 # Of each pipeline, its kernels' names and its figures but the clock.
 PIPELINES = {
     "direct": ("conv_.*_direct_", ("load_cycles", "copy_cycles", "result_cycles", "box_cycles", "filter_cycles", "begin_us")),
+    "pointwise": ("conv_.*_pointwise_", ("product_cycles", "filter_cycles", "begin_us", "memory", "under_way_bytes")),
+    "stem": ("conv_.*_stem_", ("products", "unit_cycles", "step_cycles", "warps", "begin_us")),
     "gather": ("conv_.*_mma_sm80_", ("begin_us", "data_begin_us", "weight_begin_us", "tile_us", "result_ns", "weight_result_ns", "copy_ns",
                                      "data_column_copy_ns", "weight_copy_ns", "sm_copy_ns", "cuts")),
 }  # fmt: skip

@@ -94,10 +94,11 @@ enum class Pipeline : std::uint8_t {
   basic_async_v1,
   wavelet,
   depthwise,
-  grouped,  ///< NVIDIA, convolution: groups of 4, 8 or 16 channels on tensor cores
-  halo,     ///< NVIDIA Hopper, convolution: pixels come to shared memory once for all taps
-  stem,     ///< NVIDIA, convolution: images of 1 to 4 channels on tensor cores
-  direct,   ///< NVIDIA, convolution: few channels, each pixel of a box of results brought once for all taps
+  grouped,    ///< NVIDIA, convolution: groups of 4, 8 or 16 channels on tensor cores
+  halo,       ///< NVIDIA Hopper, convolution: pixels come to shared memory once for all taps
+  stem,       ///< NVIDIA, convolution: images of 1 to 4 channels on tensor cores
+  direct,     ///< NVIDIA, convolution: few channels, each pixel of a box of results brought once for all taps
+  pointwise,  ///< NVIDIA, convolution: few channels and one tap, pixels from memory straight to tensor cores
 };
 template <>
 struct EnumTable<Pipeline> {
@@ -143,7 +144,8 @@ struct EnumTable<Pipeline> {
                                                        {Pipeline::grouped, "grouped"},
                                                        {Pipeline::halo, "halo"},
                                                        {Pipeline::stem, "stem"},
-                                                       {Pipeline::direct, "direct"}});
+                                                       {Pipeline::direct, "direct"},
+                                                       {Pipeline::pointwise, "pointwise"}});
 };
 
 /// Whether the pipeline cuts the keys of a sequence into pieces.

@@ -75,6 +75,15 @@ RandomCall<Conv> random_wide_conv(std::uint64_t seed) {
     call.numbers.layout = ConvLayout::channels_last;
     if (p.data_type == DataType::fp32) p.data_type = p.type_out = DataType::bf16;
   }
+  if (seed % 8 == 5) {  // one tap on few channels
+    p.c = channels(draws[0]);
+    p.k = channels(draws[1]);
+    p.filter_d = p.filter_h = p.filter_w = p.stride_d = p.stride_h = p.stride_w = 1;
+    p.pad_d = p.pad_h = p.pad_w = p.pad_high_d = p.pad_high_h = p.pad_high_w = 0;
+    p.in_w += static_cast<std::int64_t>(draws[2] * 700);
+    call.numbers.layout = ConvLayout::channels_last;
+    if (p.data_type == DataType::fp32) p.data_type = p.type_out = DataType::bf16;
+  }
   if (seed % 2 == 0) {
     p.c = channels(draws[0]);
     p.k = channels(draws[1]);

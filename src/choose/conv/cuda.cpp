@@ -146,6 +146,8 @@ const CudaConvChoosing* cuda_conv_choosing(Pipeline pipeline) {
       return &cuda_conv_choosing_stem();
     case Pipeline::direct:
       return &cuda_conv_choosing_direct();
+    case Pipeline::pointwise:
+      return &cuda_conv_choosing_pointwise();
     default:
       return nullptr;
   }

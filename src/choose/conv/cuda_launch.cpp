@@ -2,6 +2,7 @@
 
 #include "choose/conv/cuda_depthwise_work.hpp"
 #include "choose/conv/cuda_direct_work.hpp"
+#include "choose/conv/cuda_pointwise_work.hpp"
 #include "choose/conv/cuda_runs.hpp"
 #include "choose/conv/cuda_work.hpp"
 
@@ -131,6 +132,13 @@ CudaConvLaunch cuda_conv_launch(const KernelConfig& config, const CudaSpec& spec
               .shared_bytes = work.shared_bytes,
               .stage_bytes = work.stage_bytes,
               .boxes = work.boxes};
+    }
+    case Pipeline::pointwise: {
+      const CudaPointwiseWork work = cuda_pointwise_work(config, spec, problem);
+      return {.blocks = work.parts * problem.groups,
+              .threads = cuda_conv_resources(config).threads,
+              .shared_bytes = work.shared_bytes,
+              .splits = work.parts};
     }
     default:
       return gather_launch(config, spec, problem);

@@ -31,5 +31,6 @@ struct CudaConvChoosing {
 [[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_halo();
 [[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_stem();
 [[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_direct();
+[[nodiscard]] const CudaConvChoosing& cuda_conv_choosing_pointwise();
 
 }  // namespace tilesmith

@@ -166,6 +166,19 @@ Result<std::string_view> add_direct(ConstantsTable& table, const KernelConfig& c
   return "cuda/conv/direct/data.cuh";
 }
 
+/// The same of filters of one tap.
+Result<std::string_view> add_pointwise(ConstantsTable& table, const KernelConfig& config) {
+  const Algorithm& a = config.algorithm;
+  TS_TRY(add_of_gemm(table, std::get<ConvSignature>(config.signature)));
+  table.add("kTileM", a.tile[0]);
+  table.add("kDepth", a.tile[1]);
+  table.add("kWarps", a.wave[0]);
+  table.add("kStages", a.stages);
+  table.add("kPairs", true);
+  table.add("kBlocksPerSm", cuda_conv_resources(config).blocks_per_sm);
+  return "cuda/conv/pointwise/data.cuh";
+}
+
 /// The same of halo tiles.
 Result<std::string_view> add_halo(ConstantsTable& table, const KernelConfig& config) {
   const CudaHaloTile tile = cuda_halo_tile(config.algorithm);
@@ -221,6 +234,8 @@ Result<std::string_view> add_conv_constants(ConstantsTable& table, const KernelC
       return add_stem(table, config);
     case Pipeline::direct:
       return add_direct(table, config);
+    case Pipeline::pointwise:
+      return add_pointwise(table, config);
     default:
       return add_gather(table, config);
   }

@@ -121,6 +121,8 @@ const CudaConvPipeline* cuda_conv_pipeline(Pipeline pipeline) {
       return &cuda_conv_stem();
     case Pipeline::direct:
       return &cuda_conv_direct();
+    case Pipeline::pointwise:
+      return &cuda_conv_pointwise();
     default:
       return nullptr;
   }

@@ -34,5 +34,6 @@ struct CudaConvPipeline {
 [[nodiscard]] const CudaConvPipeline& cuda_conv_halo();
 [[nodiscard]] const CudaConvPipeline& cuda_conv_stem();
 [[nodiscard]] const CudaConvPipeline& cuda_conv_direct();
+[[nodiscard]] const CudaConvPipeline& cuda_conv_pointwise();
 
 }  // namespace tilesmith

@@ -25,10 +25,13 @@ std::int64_t filter_step(const ConvProblem& p, const ConvStrides& s) {
 
 }  // namespace
 
+bool is_pointwise(const ConvProblem& p) {
+  return p.batch > 0 && !p.unaligned && p.filter() == kOnes && p.stride() == kOnes && p.pad() == kZeros &&
+         p.pad_high() == kZeros;
+}
+
 std::optional<GemmProblem> gemm_of(const ConvProblem& p) {
-  if (p.batch == 0 || p.unaligned || p.filter() != kOnes || p.stride() != kOnes || p.pad() != kZeros ||
-      p.pad_high() != kZeros)
-    return {};
+  if (!is_pointwise(p)) return {};
   if (p.groups > 1 && std::ranges::any_of(p.epilogue, reads_vector)) return {};
   GemmProblem g;
   g.type_a = g.type_b = p.data_type;

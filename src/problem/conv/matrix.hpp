@@ -8,6 +8,9 @@
 
 namespace tilesmith {
 
+/// Whether there is one tap, which meets every pixel of an image whose tensors are not unaligned.
+[[nodiscard]] bool is_pointwise(const ConvProblem& problem);
+
 /// The product that the problem is; its batch are the groups. Nothing where it is none: more taps, a stride, padding,
 /// unaligned tensors, no images, or vectors of an epilogue that differ from group to group.
 ///

@@ -82,8 +82,8 @@ Status read_hopper(const JsonReader& reader, CudaConvModels& m) {
 }  // namespace
 
 Result<CudaConvModels> read_cuda_conv_models(const JsonReader& reader, bool hopper) {
-  TS_TRY(reader.only({"gather", "depthwise", "groups", "stem", "direct", "matrix", "strips", "bands", "whole", "maps",
-                      "halo", "window", "weight", "clusters"}));
+  TS_TRY(reader.only({"gather", "depthwise", "groups", "stem", "direct", "pointwise", "matrix", "strips", "bands",
+                      "whole", "maps", "halo", "window", "weight", "clusters"}));
   CudaConvModels m;
   TS_TRY(read_figures(reader.at("gather"), {{"begin_us", &m.gather.begin_us},
                                             {"data_begin_us", &m.gather.data_begin_us},
@@ -118,6 +118,12 @@ Result<CudaConvModels> read_cuda_conv_models(const JsonReader& reader, bool hopp
                                             {"box_cycles", &m.direct.box_cycles},
                                             {"filter_cycles", &m.direct.filter_cycles},
                                             {"begin_us", &m.direct.begin_us}}));
+  TS_TRY(read_figures(reader.at("pointwise"), {{"clock_ghz", &m.pointwise.clock_ghz},
+                                               {"product_cycles", &m.pointwise.product_cycles},
+                                               {"filter_cycles", &m.pointwise.filter_cycles},
+                                               {"begin_us", &m.pointwise.begin_us},
+                                               {"memory", &m.pointwise.memory},
+                                               {"under_way_bytes", &m.pointwise.under_way_bytes}}));
   TS_TRY(read_figures(reader.at("matrix"), {{"nearly", &m.matrix.nearly},
                                             {"split", &m.matrix.split},
                                             {"crowd", &m.matrix.crowd},

@@ -50,6 +50,13 @@ struct CudaConvDirectModel {
   double begin_us = 0;
 };
 
+/// Few channels and one tap: what an SM takes for the products of 16 pixels, 32 channels that are read and 32 of the
+/// result, and for 16 bytes of filters; what a launch takes beside; how much longer memory takes than at its rate, and
+/// as much longer again where an SM has only `under_way_bytes` of pixels under way.
+struct CudaConvPointwiseModel {
+  double clock_ghz = 0, product_cycles = 0, filter_cycles = 0, begin_us = 0, memory = 0, under_way_bytes = 0;
+};
+
 /// Depthwise by strips. Instructions of a load, and of one whose strips meet the same banks.
 struct CudaConvStripsModel {
   double clock_ghz = 0, overlap = 0, issued = 0, load = 0, conflicting_load = 0, step_cycles = 0, run_cycles = 0;
@@ -120,6 +127,7 @@ struct CudaConvModels {
   CudaConvGroupsModel groups;
   CudaConvStemModel stem;
   CudaConvDirectModel direct;
+  CudaConvPointwiseModel pointwise;
   CudaConvMatrixModel matrix;
   // Of kernels for Hopper.
   CudaConvStripsModel strips;

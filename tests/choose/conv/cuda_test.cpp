@@ -570,7 +570,7 @@ std::vector<ConvProblem> layers_of_every_kind() {
         Shape{64, 32, 16, 16, 28, 3, 1}, Shape{64, 32, 32, 32, 7, 3, 1}, Shape{64, 32, 8, 8, 28, 3, 1},
         Shape{16, 32, 8, 8, 28, 5, 2}, Shape{64, 1, 64, 64, 56, 3, 1}, Shape{64, 1, 128, 128, 56, 3, 2},
         Shape{128, 1, 1024, 256, 14, 1, 1}, Shape{128, 1, 64, 256, 56, 1, 1}, Shape{64, 1, 192, 328, 14, 1, 1},
-        Shape{4, 1, 12, 48, 20, 3, 1}, Shape{4, 1, 13, 48, 20, 3, 1}})
+        Shape{4, 1, 12, 48, 20, 3, 1}, Shape{4, 1, 13, 48, 20, 3, 1}, Shape{64, 1, 24, 144, 56, 1, 1}})
     for (const ConvDirection direction :
          {ConvDirection::forward, ConvDirection::backward_data, ConvDirection::backward_weight})
       out.push_back({.direction = direction,
@@ -671,6 +671,31 @@ TEST(CudaConvChoice, PointwiseLayersOfTwelveChannelsGetDirectKernels) {
   const auto ranking = rank(hopper(), p);
   ASSERT_TRUE(ranking);
   EXPECT_EQ(ranking->candidates.front().recipe.main().algorithm.pipeline, Pipeline::direct);
+}
+
+// Whole eights of few channels go from memory straight to tensor cores, whether channels grow or shrink, in groups too.
+TEST(CudaConvChoice, PointwiseLayersOfFewChannelsGetPointwiseKernels) {
+  for (const ConvDirection direction : {ConvDirection::forward, ConvDirection::backward_data})
+    for (const std::int64_t groups : {1, 2}) {
+      const ConvProblem p{.direction = direction,
+                          .data_type = DataType::bf16,
+                          .type_out = DataType::bf16,
+                          .type_bias = DataType::bf16,
+                          .batch = 64,
+                          .groups = groups,
+                          .c = 24,
+                          .k = 144,
+                          .in_h = 56,
+                          .in_w = 56};
+      const auto ranking = rank(hopper(), p);
+      ASSERT_TRUE(ranking);
+      const KernelConfig& first = ranking->candidates.front().recipe.main();
+      EXPECT_EQ(first.algorithm.pipeline, Pipeline::pointwise) << name_of(direction) << " " << groups;
+      if (first.algorithm.pipeline != Pipeline::pointwise) continue;
+      const CudaConvLaunch launch = cuda_conv_launch(first, hopper(), p);
+      EXPECT_EQ(launch.blocks, launch.splits * groups) << "each group has as many blocks";
+      EXPECT_LE(launch.shared_bytes, cuda_conv_resources(first).shared_bytes);
+    }
 }
 
 // Boxes cover the largest phase, and what a launch asks for fits the kernel.

@@ -39,7 +39,7 @@ Source checked_source(const KernelConfig& config, const CudaSpec& spec) {
   };
   if (is_banded(config.algorithm) || is_mapped(config.algorithm))
     hold("ts::conv::kSharedBytes", "ts::conv");
-  else if (pipeline == Pipeline::direct)
+  else if (pipeline == Pipeline::direct || pipeline == Pipeline::pointwise)
     source.text += fmt::format("static_assert(ts::conv::kThreads == {});\n", facts.threads);
   else if (pipeline != Pipeline::depthwise && !in_runs)
     hold(shared, own);
@@ -95,6 +95,21 @@ TEST_F(CudaConvKernels, FirstLayersWithABiasAreHealthyOfFewFilters) {
   });
   EXPECT_FALSE(sources.empty());
   compile_all(sources, [](std::size_t, const ResourceReport&) {});
+}
+
+// All rows of filters of one tap, each direction and epilogue: pixels, sums and what an epilogue reads are in
+// registers.
+TEST_F(CudaConvKernels, FiltersOfOneTapAreHealthy) {
+  const CudaSpec spec = chip_of("sm_90a");
+  std::vector<Source> sources;
+  enumerate_cuda_conv(spec, [&](const KernelConfig& config) {
+    const auto& s = std::get<ConvSignature>(config.signature);
+    if (config.algorithm.pipeline == Pipeline::pointwise && s.data_type == DataType::bf16)
+      sources.push_back(checked_source(config, spec));
+    return true;
+  });
+  EXPECT_GE(sources.size(), 100u);
+  compile_all(testing::some(sources, 5), [](std::size_t, const ResourceReport&) {});
 }
 
 TEST(CudaConvSources, WhatARuleRefusesIsNotGenerated) {

@@ -269,7 +269,15 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("fields_belong_to_pipeline", direct, [](S&, A& a) { a.vector[0] = a.vector[1] = 2; });
   expect("epilogues_read_vectors", direct, [](S& s, A&) { s.epilogue_ops = {EpilogueOp::add}; });
   expect("registers_hold_sums", direct, [](S&, A& a) { a.block_per_cu = 8; });
-  for (const KernelConfig& config : {gather, window, depthwise, grouped, halo, halo_data, stem, direct})
+  const KernelConfig pointwise = listed_conv(Pipeline::pointwise);
+  expect("pixels_are_of_16_bits", pointwise, [](S& s, A&) { s.direction = ConvDirection::backward_weight; });
+  expect("warps_have_sixteens_of_pixels", pointwise, [](S&, A& a) { a.tile[0] = 72; });
+  expect("warps_have_sixteens_of_pixels", pointwise, [](S&, A& a) { a.tile[1] = 48; });
+  expect("fields_belong_to_pipeline", pointwise, [](S&, A& a) { a.vector[0] = 4; });
+  expect("fields_belong_to_pipeline", pointwise, [](S&, A& a) { a.stages = 5; });
+  expect("epilogues_read_vectors", pointwise, [](S& s, A&) { s.epilogue_ops = {EpilogueOp::add}; });
+  expect("registers_hold_pixels", pointwise, [](S&, A& a) { a.block_per_cu = 8; });
+  for (const KernelConfig& config : {gather, window, depthwise, grouped, halo, halo_data, stem, direct, pointwise})
     for (const RuleVerdict& verdict : cuda_conv_verdicts({config, conv_arch("sm_90a")}))
       EXPECT_TRUE(seen.contains(std::string(verdict.rule))) << verdict.rule;
   EXPECT_EQ(refusing(window, "sm_80"), "chip_offers_pipeline") << "wgmma is Hopper's";

@@ -1,0 +1,75 @@
+// Kernels for few channels and one tap, forward and backward data.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "choose/conv/cuda_pipelines.hpp"
+#include "choose/conv/cuda_pointwise_work.hpp"
+#include "choose/conv/cuda_work.hpp"
+#include "choose/rounding.hpp"
+#include "instances/conv/cuda_resources.hpp"
+#include "problem/conv/matrix.hpp"
+#include "problem/conv/problem.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr std::int64_t kOctet = 8, kColumns = 32;  // channels that a thread has at a time, and a product's
+
+/// As the kernel lays filters out.
+std::int64_t filter_bytes(const Algorithm& a, const ConvProblem& p) {
+  const std::int64_t columns = ceil_div(written_channels(p), kColumns);
+  return 2 * kColumns * a.tile[1] * (p.direction == ConvDirection::forward ? columns : columns | 1);
+}
+
+std::optional<std::string> pointwise_unsuited(const KernelConfig& config, const ConvProblem& p) {
+  if (!is_pointwise(p)) return "the filter is no single tap that meets every pixel, or a tensor is unaligned";
+  if (p.c % kOctet != 0 || p.k % kOctet != 0 || read_channels(p) > config.algorithm.tile[1])
+    return fmt::format("reads whole eights of at most {} channels; c {}, k {}", config.algorithm.tile[1], p.c, p.k);
+  if (const std::int64_t bytes = filter_bytes(config.algorithm, p); bytes > cuda_conv_resources(config).shared_bytes)
+    return fmt::format("filters take {} bytes of shared memory", bytes);
+  return {};
+}
+
+/// A problem's kernels are those of no more channels than it needs.
+bool pointwise_is_needless(const KernelConfig& config, const ConvProblem& p) {
+  return ceil_div(read_channels(p), kColumns) * kColumns < config.algorithm.tile[1];
+}
+
+double pointwise_seconds(const KernelConfig& config, const CudaGemmTile&, const CudaSpec& spec, const ConvProblem& p) {
+  return cuda_pointwise_work(config, spec, p).seconds;
+}
+
+}  // namespace
+
+CudaPointwiseWork cuda_pointwise_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
+  const Algorithm& a = config.algorithm;
+  const CudaConvPointwiseModel& model = spec.conv.models.pointwise;
+  CudaPointwiseWork w;
+  w.shared_bytes = filter_bytes(a, p);
+  const std::int64_t resident =
+      std::clamp<std::int64_t>(spec.shared_bytes_per_sm / (w.shared_bytes + spec.shared_bytes_reserved), 1,
+                               cuda_conv_resources(config).blocks_per_sm);
+  const std::int64_t places = spec.reference.sms * resident, tiles = ceil_div(pixels_of_y(p), std::int64_t{a.tile[0]});
+  // All blocks run at a time, as long as groups are no more than places.
+  w.parts = std::clamp<std::int64_t>(places / p.groups, 1, tiles);
+  const auto rounds = static_cast<double>(ceil_div(tiles, w.parts));
+  const auto of_sm = static_cast<double>(ceil_div(w.parts * p.groups, std::int64_t{spec.reference.sms}));
+  const double products =
+      a.tile[0] / 16.0 * (a.tile[1] / 32.0) * static_cast<double>(ceil_div(written_channels(p), kColumns));
+  const double cycles = of_sm * (rounds * model.product_cycles * products +
+                                 model.filter_cycles * static_cast<double>(w.shared_bytes) / 16);
+  const double under_way = of_sm * a.stages * a.tile[0] * static_cast<double>(2 * read_channels(p));
+  const double memory = model.memory * (1 + model.under_way_bytes / under_way);
+  w.seconds = spec.reference.launch_seconds() + 1e-6 * model.begin_us +
+              std::hypot(1e-9 * cycles / model.clock_ghz, memory * spec.reference.memory_seconds(bytes_of(p)));
+  return w;
+}
+
+const CudaConvChoosing& cuda_conv_choosing_pointwise() {
+  static const CudaConvChoosing choosing{pointwise_unsuited, pointwise_is_needless, pointwise_seconds};
+  return choosing;
+}
+
+}  // namespace tilesmith

@@ -109,6 +109,23 @@ double lone_results_seconds(const CudaSpec& spec, const CudaGemmShape& shape, co
          cuda_gemm_resources(config).threads;
 }
 
+/// What the copy engine takes for rows that end within a box of 128 bytes, whose rest it fills up with zeros: those of
+/// a where k is no whole number of boxes, and of b where its rows are not. (Backward data of 1x1 24-144 on 56x56, 112 x
+/// 64: 53.7 us, and 208 x 64 37.7, H200; 16-96 on 112x112 121, H100; GEMM's model has 22.4, 23.1 and 66.)
+double cut_rows_seconds(const CudaSpec& spec, const GemmProblem& problem, const KernelConfig& config) {
+  const CudaGemmShape shape = cuda_gemm_shape(problem);
+  const Algorithm& a = config.algorithm;
+  const std::int64_t box = 8 * 128 / bits_of(problem.type_a);
+  const bool k_is_cut = shape.k % box != 0;
+  const std::int64_t rows_of_b = problem.order_b == MatrixOrder::row ? (shape.n % box != 0 ? shape.k : 0)
+                                 : k_is_cut                          ? std::min<std::int64_t>(a.tile[1], shape.n)
+                                                                     : 0;
+  const CudaGemmWork work = cuda_gemm_work(config, row_of(config, spec), spec, shape);
+  const std::int64_t rounds = ceil_div(work.items, cuda_gemm_places(config, spec));
+  return 1e-9 * spec.conv.models.matrix.cut_row_ns *
+         static_cast<double>((rounds - 1) * ((k_is_cut ? a.tile[0] : 0) + rows_of_b));
+}
+
 /// GEMM's predictions leave out what all of its kernels have in common; others stand beside them here.
 void begin_as_others(const CudaSpec& spec, const GemmProblem& problem, bool weight,
                      std::vector<Candidate>& candidates) {
@@ -116,6 +133,9 @@ void begin_as_others(const CudaSpec& spec, const GemmProblem& problem, bool weig
   for (Candidate& candidate : candidates) {
     const KernelConfig& config = candidate.recipe.main();
     const bool portable = config.algorithm.pipeline == Pipeline::mma_sm80;
+    if (!portable && !weight)
+      candidate.predicted_seconds = std::max(candidate.predicted_seconds,
+                                             spec.reference.launch_seconds() + cut_rows_seconds(spec, problem, config));
     candidate.predicted_seconds += 1e-6 * (portable ? model.portable_begin_us : model.begin_us);
     if (portable && !weight)
       candidate.predicted_seconds += lone_results_seconds(spec, cuda_gemm_shape(problem), config);

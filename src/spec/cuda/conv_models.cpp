@@ -130,6 +130,7 @@ Result<CudaConvModels> read_cuda_conv_models(const JsonReader& reader, bool hopp
                                             {"scattered", &m.matrix.scattered},
                                             {"within_lines", &m.matrix.within_lines},
                                             {"joined", &m.matrix.joined},
+                                            {"cut_row_ns", &m.matrix.cut_row_ns},
                                             {"portable_begin_us", &m.matrix.portable_begin_us},
                                             {"begin_us", &m.matrix.begin_us}}));
   if (hopper) TS_TRY(read_hopper(reader, m));

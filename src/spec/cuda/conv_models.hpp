@@ -109,10 +109,11 @@ struct CudaConvWeightModel {
 
 /// GEMM's candidates for filters of one tap. A tile with all channels goes first within `nearly` of the least. Backward
 /// weight, times GEMM's prediction: split products of more blocks than `crowd` of the chip, equal shares, and tiles
-/// that begin within lines of the cache; then products whose parts are added. Where GEMM's candidates stand among
-/// others, a launch takes so much beside, of the portable pipeline and of Hopper's.
+/// that begin within lines of the cache; then products whose parts are added. Forward and backward data, the copy
+/// engine takes `cut_row_ns` for each row of a box that ends within it, of all tiles of an SM but one. Where GEMM's
+/// candidates stand among others, a launch takes so much beside, of the portable pipeline and of Hopper's.
 struct CudaConvMatrixModel {
-  double nearly = 0, split = 0, crowd = 0, scattered = 0, within_lines = 0, joined = 0;
+  double nearly = 0, split = 0, crowd = 0, scattered = 0, within_lines = 0, joined = 0, cut_row_ns = 0;
   double portable_begin_us = 0, begin_us = 0;
 };
 

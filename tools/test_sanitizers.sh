@@ -28,7 +28,9 @@ for preset in asan tsan; do
 done
 
 # Their float64 references take two minutes under the thread sanitizer, and what they run others run in threads too.
-declare -A filters=([asan]="*" [tsan]="*:-GemmDispatch.TwoProductsInOneSum:GemmDispatch.EitherBMayBeSharedByTheBatch:GemmDispatch.AwkwardSizesAndEpilogues")
+# The allocator of GCC's address sanitizer is not made ready for a fork: a child of a process whose threads are at work
+# can wait for ever for a lock that one of them held.
+declare -A filters=([asan]="*:-ThreadPool.ManyForksWhileThreadsCall" [tsan]="*:-GemmDispatch.TwoProductsInOneSum:GemmDispatch.EitherBMayBeSharedByTheBatch:GemmDispatch.AwkwardSizesAndEpilogues")
 
 run() { # preset
   for program in ${programs[$1]}; do

@@ -11,7 +11,7 @@
 A CPU runs the kernels of several levels, each with a spec of its own; the machine's level comes first. --chips writes
 the `model_on` of chips whose vendor and family begin so, in place of the `model` of all others.
 
-On CUDA each row of the tile table that has a `round_us` gets one of its own. An oracle times cold calls that stand alone;
+On CUDA each row of the tile table that has a `round_us` gets one of its own, and an `efficiency`. An oracle times cold calls that stand alone;
 --alone says how many microseconds those take more than calls that follow one another, of which decode's models and
 few_queries tell, and `launch` is written without them.
 
@@ -40,10 +40,13 @@ from scipy.optimize import lsq_linear
 # rate in the tile table was measured stay near it, as few of the problems that are drawn are long enough to show it.
 LIMITS = {"products": (0.25, 4), "memory": (0.5, 2), "launch": (1, 20)}
 MEASURED_RATES = {"warpspec": {"products": (0.95, 1.1)}}
+OF_RATE = ("products", "narrower")  # terms that a row's rate divides
 ROUNDS = "rounds"  # the term that rows of the tile table have figures of their own for
 # How much a row's figure is drawn to the mean of its pipeline's: what a microsecond between them counts as, a relative error of one timing.
 DRAWN_TO_MEAN = 0.3
 LEAST_ROUND_US = 0.05
+# How much the products at a row's rate are drawn to what they take by the file: what a share of them counts as, and how far they may go.
+DRAWN_TO_RATE, RATE_LIMITS = 1.5, (-0.2, 0.25)
 # Those of CPU kernels: instructions at their rate or half of it; a vector of sums loaded, added to and stored; a vector read from the second-level cache. The problems
 # that are drawn are too small to tell these, of which large ones consist.
 CPU_LIMITS = {"attention": {}, "conv": {}, "gemm": {"products": (1, 2), "sums": (2, 8), "reads_a": (0, 2), "reads_b": (0, 0.1)}}
@@ -138,9 +141,9 @@ class RowsOfTiles:
 
 class Data:
     """Terms, seconds, problems and ranks of all kernels as arrays. Behind the terms that the program lists stand those of
-    rows with a round_us: a kernel's rounds, in the column of its row."""
+    rows with a round_us: a kernel's rounds, in the column of its row; then its products by the coefficients in the spec."""
 
-    def __init__(self, rows, program, arch, of_tiles):
+    def __init__(self, rows, program, arch, of_tiles, known):
         listed = {problem: terms_of(program, problem, arch) for problem in sorted({row["problem"] for row in rows})}
         rows = [row for row in rows if row["name"] in listed[row["problem"]]]
         if not rows:
@@ -151,14 +154,15 @@ class Data:
         self.names = list(next(iter(listed[problems[0]].values())))
         self.terms = np.array([[listed[r["problem"]][r["name"]][term] for term in self.names] for r in rows])
         self.of_tiles = of_tiles.rows
-        of_row = np.zeros((len(rows), len(self.of_tiles)))
+        of_row, of_rate = (np.zeros((len(rows), len(self.of_tiles))) for _ in range(2))
         for i, row in enumerate(rows):
             which = of_tiles.of(row["name"], row["problem"]) if self.of_tiles else None
             if which is not None:
                 rounds = self.names.index(ROUNDS)
                 of_row[i, which] = self.terms[i, rounds] / self.of_tiles[which][2]["round_us"]  # the program counts each as the row's
                 self.terms[i, rounds] = 0
-        self.terms = np.hstack([self.terms, of_row])
+                of_rate[i, which] = sum(known[self.of_tiles[which][0]].get(name, 0) * self.terms[i, self.names.index(name)] for name in OF_RATE)
+        self.terms = np.hstack([self.terms, of_row, of_rate])
         self.seconds = np.array([row["seconds"] for row in rows])
         kernels = [kernels_of(row["name"]) for row in rows]
         self.pipelines = sorted(set(kernels))
@@ -178,7 +182,7 @@ class Data:
         for level, name in self.pipelines:
             if not f"{level}/{name}".startswith(tuple(only)):
                 figures = known.get((level, name)) or known[level, name.rsplit("_", 1)[0]]
-                self.fixed[level, name] = np.array([figures.get(term, 0) for term in self.names] + [0] * len(self.of_tiles))
+                self.fixed[level, name] = np.array([figures.get(term, 0) for term in self.names] + [0] * 2 * len(self.of_tiles))
         predicted = self.predict({})
         for i in range(len(self.problems)):
             race = self.problem == i
@@ -239,14 +243,17 @@ class Data:
         scaled = self.terms[mask] / self.seconds[mask][:, None] * weight[:, None]
         counts = np.flatnonzero(scaled.max(axis=0) > 0)
         size = scaled.max(axis=0)[counts]  # terms are microseconds and seconds
-        bounds = [limits.get(self.names[i], (0, np.inf)) if i < len(self.names) else (LEAST_ROUND_US, np.inf) for i in counts]
+        rates = len(self.names) + len(self.of_tiles)
+        bounds = [limits.get(self.names[i], (0, np.inf)) if i < len(self.names) else (LEAST_ROUND_US, np.inf) if i < rates else RATE_LIMITS for i in counts]
         low, high = (np.array([bound[end] for bound in bounds]) * size for end in (0, 1))
         rows, wanted = scaled[:, counts], weight
-        drawn = np.flatnonzero(counts >= len(self.names))
+        drawn = np.flatnonzero((counts >= len(self.names)) & (counts < rates))
         if len(drawn):
             from_mean = np.zeros((len(drawn), len(counts)))
             from_mean[:, drawn] = np.eye(len(drawn)) - 1 / len(drawn)
             rows, wanted = np.vstack([rows, DRAWN_TO_MEAN * from_mean]), np.concatenate([wanted, np.zeros(len(drawn))])
+            from_rate = DRAWN_TO_RATE * np.eye(len(counts))[counts >= rates]
+            rows, wanted = np.vstack([rows, from_rate]), np.concatenate([wanted, np.zeros(len(from_rate))])
         if usual is not None:
             mean = np.diag(rows.mean(axis=0)) * ROWS_OF_ALIKE[self.operation] ** 0.5
             rows, wanted = np.vstack([rows, mean]), np.concatenate([weight, mean @ usual[counts]])
@@ -254,10 +261,16 @@ class Data:
         out[counts] = lsq_linear(rows / size, wanted, bounds=(low, high)).x / size
         return out
 
-    def round_us(self, fitted):
-        """What a round takes of each row of tiles whose kernels were timed."""
-        own = sum((coefficients[len(self.names):] for coefficients in fitted.values()), np.zeros(len(self.of_tiles)))
-        return [(row, microseconds) for (_, _, row), microseconds in zip(self.of_tiles, own) if microseconds > 0]
+    def of_rows(self, fitted):
+        """What a round takes of each row of tiles whose kernels were timed, and its rate; of those that have had the same
+        figures as one of these, the same again."""
+        own = sum((coefficients[len(self.names):] for coefficients in fitted.values()), np.zeros(2 * len(self.of_tiles)))
+        found = [(row, {"round_us": microseconds, "efficiency": row["efficiency"] / (1 + slower)})
+                 for (_, _, row), microseconds, slower in zip(self.of_tiles, own, own[len(self.of_tiles):]) if microseconds > 0]
+        timed = [row for row, _ in found]
+        of_figures = {tuple(row[name] for name in figures): figures for row, figures in found}
+        alike = [(row, of_figures.get((row["round_us"], row["efficiency"]))) for _, _, row in self.of_tiles if row not in timed]
+        return found + [(row, figures) for row, figures in alike if figures]
 
     def predict(self, fitted):
         """Seconds of all rows; of pipelines without coefficients infinite."""
@@ -319,13 +332,14 @@ def written(spec_text, fitted, names, counted, command, chips, block):
     return spec_text[:begin] + head + '"pipelines": {\n' + ",\n".join(lines) + spec_text[end:]
 
 
-def with_round_us(spec_text, figures):
+def with_figures(spec_text, figures):
     """The spec with other figures in rows of tiles, a line each."""
-    for row, microseconds in figures:
+    for row, own in figures:
         line = next((line for line in spec_text.split("\n") if line.strip().rstrip(",") == json.dumps(row)), None)
         if line is None:
             sys.exit(f"fit_model.py: the spec has no line for a row of tiles of its own, as json.dumps writes it, so nothing was written: {json.dumps(row)}")
-        spec_text = spec_text.replace(line, line.replace(f'"round_us": {row["round_us"]}', f'"round_us": {float(f"{microseconds:.3g}")}'))
+        rounded = {name: float(f"{value:.3g}") for name, value in own.items()}
+        spec_text = spec_text.replace(line, line.replace(json.dumps(row), json.dumps(row | rounded)))
     return spec_text
 
 
@@ -346,9 +360,10 @@ def main():
     texts = {path: path.read_text(encoding="utf-8") for path in given.spec}
     rows = [row for file in given.oracle for row in read_rows(file)]
     spec = json.loads(texts[given.spec[0]])
-    data = Data(rows, given.program, spec["arch"], RowsOfTiles(spec))
+    known = coefficients_of(given.spec, rows[0]["problem"].split()[0].partition("_")[0])
+    data = Data(rows, given.program, spec["arch"], RowsOfTiles(spec), {name: figures for (_, name), figures in known.items()})
     if given.only:
-        data.keep(coefficients_of(given.spec, data.operation), given.only)
+        data.keep(known, given.only)
     everything = np.ones(len(data.seconds), bool)
 
     show("order in the file", data.regret(data.rank), data.problems)
@@ -372,7 +387,7 @@ def main():
         show(f"  {family}", regret[mine], [data.problems[i] for i in mine])
     error = np.log(predicted / data.seconds)
     print(f"error of a prediction: {100 * np.median(np.abs(error)):.0f} % in the median")
-    round_us = data.round_us(fitted)
+    of_rows = data.of_rows(fitted)
     for pipeline, coefficients in fitted.items():
         if given.alone:
             coefficients[data.names.index("launch")] -= given.alone
@@ -390,7 +405,7 @@ def main():
             mine = {name: figures for (of_level, name), figures in fitted.items() if of_level == level}
             if mine:
                 text = written(text, mine, data.names, counted, command, given.chips, BLOCKS[data.operation])
-                path.write_text(with_round_us(text, round_us), encoding="utf-8")
+                path.write_text(with_figures(text, of_rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

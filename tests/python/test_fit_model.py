@@ -1,4 +1,4 @@
-"""tools/fit_model.py finds the coefficients, and the rounds of each row of tiles, that timings were made of."""
+"""tools/fit_model.py finds the coefficients, and the rounds and the rate of each row of tiles, that timings were made of."""
 import csv
 import itertools
 import json
@@ -14,9 +14,9 @@ import fit_model  # noqa: E402
 ALONE = 3.5
 COEFFICIENTS = {"warpspec": {"launch": 7, "products": 1, "narrower": 0.5, "memory": 0.7}, "mma_sm80": {"launch": 6, "rounds": 0.4, "products": 2, "memory": 0.7}}
 TERMS = ("launch", "rounds", "products", "narrower", "memory")
-ROWS = [({"tile": [64, 64], "stages": 3, "head_dim": [8, 64], "efficiency": 0.5, "round_us": 1.0}, 0.6),
-        ({"tile": [192, 128], "stages": 2, "q_stages": 2, "ping_pong": True, "head_dim": [8, 64], "efficiency": 0.5, "round_us": 2.0}, 1.5),
-        ({"tile": [64, 64], "stages": 3, "head_dim": [65, 128], "efficiency": 0.5, "round_us": 1.0}, 1.1)]  # fmt: skip
+ROWS = [({"tile": [64, 64], "stages": 3, "head_dim": [8, 64], "efficiency": 0.5, "round_us": 1.0}, 0.6, 1.1),
+        ({"tile": [192, 128], "stages": 2, "q_stages": 2, "ping_pong": True, "head_dim": [8, 64], "efficiency": 0.5, "round_us": 2.0}, 1.5, 0.92),
+        ({"tile": [64, 64], "stages": 3, "head_dim": [65, 128], "efficiency": 0.5, "round_us": 1.0}, 1.1, 1.0)]  # and what a round and the products take in truth; fmt: skip
 KERNELS = {"warpspec_wgmma_tile64x64_stages3": 1, "warpspec_wgmma_tile192x128_stages2_qstages2_pingpong": 0.4, "mma_sm80_mma_tile32x64": 2.5}
 
 
@@ -55,20 +55,23 @@ def listed(program, problem, arch):
 def seconds_of(dim, rest, terms):
     row = row_of(dim, rest)
     weights = COEFFICIENTS["warpspec" if row is not None else "mma_sm80"] | ({"rounds": ROWS[row][1]} if row is not None else {})
-    return sum(weights.get(term, 0) * seconds for term, seconds in terms.items())
+    slower = {term: ROWS[row][2] for term in fit_model.OF_RATE} if row is not None else {}
+    return sum(weights.get(term, 0) * slower.get(term, 1) * seconds for term, seconds in terms.items())
 
 
 def spec_text(rows):
     lines = ",\n".join("          " + json.dumps(row) for row in rows)
     return ('{\n  "arch": "sm_90a", "reference": {},\n  "attention_fwd": {\n    "model": {\n      "command": "none", "date": "2026-01-01",\n      "pipelines": {\n'
-            '        "warpspec": {"launch": 1}\n      }\n    },\n    "pipelines": {\n      "warpspec": {\n        "tiles": [\n' + lines + "\n        ]\n      }\n    }\n  }\n}\n")  # fmt: skip
+            '        "warpspec": {"launch": 1, "products": 1, "narrower": 0.5}\n      }\n    },\n    "pipelines": {\n      "warpspec": {\n        "tiles": [\n' + lines + "\n        ]\n      }\n    }\n  }\n}\n")  # fmt: skip
 
 
-def test_finds_coefficients_and_the_rounds_of_rows(tmp_path, monkeypatch):
+def test_finds_coefficients_and_the_rounds_and_rates_of_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(fit_model, "terms_of", listed)
+    for drawn in ("DRAWN_TO_MEAN", "DRAWN_TO_RATE"):
+        monkeypatch.setattr(fit_model, drawn, 0.01)  # these timings have no error
     oracle, spec = tmp_path / "oracle.csv", tmp_path / "cuda" / "sm_90a.json"
     spec.parent.mkdir()
-    spec.write_text(spec_text([row for row, _ in ROWS]))
+    spec.write_text(spec_text([row for row, _, _ in ROWS]))
     with open(oracle, "w", newline="") as stream:
         rows = csv.writer(stream)
         rows.writerow(["problem", "name", "family", "status", "rank", "first_s", "second_s", "look_s"])
@@ -84,14 +87,16 @@ def test_finds_coefficients_and_the_rounds_of_rows(tmp_path, monkeypatch):
     assert f"--alone {ALONE:g}" in found["model"]["command"]
     for pipeline, coefficients in COEFFICIENTS.items():
         wanted = coefficients | {"launch": coefficients["launch"] - ALONE} | ({"rounds": 1} if pipeline == "warpspec" else {})
-        assert found["model"]["pipelines"][pipeline] == pytest.approx(wanted, rel=0.12)  # a row's figure is drawn to the mean
-    for row, (before, round_us) in zip(found["pipelines"]["warpspec"]["tiles"], ROWS):
+        assert found["model"]["pipelines"][pipeline] == pytest.approx(wanted, rel=0.12)
+    for row, (before, round_us, slower) in zip(found["pipelines"]["warpspec"]["tiles"], ROWS):
         assert row["round_us"] == pytest.approx(round_us, rel=0.1)
-        assert row | {"round_us": 0} == before | {"round_us": 0}
+        assert found["model"]["pipelines"]["warpspec"]["products"] / row["efficiency"] == pytest.approx(slower / before["efficiency"], rel=0.05)
+        fitted = {"round_us": 0, "efficiency": 0}
+        assert row | fitted == before | fitted
 
 
 def test_a_row_that_has_no_line_of_its_own_is_named():
     row = ROWS[0][0]
     with pytest.raises(SystemExit, match="no line for a row.*64, 64"):
-        fit_model.with_round_us(json.dumps({"tiles": [row]}), [(row, 0.7)])
-    assert '"round_us": 0.7' in fit_model.with_round_us(json.dumps(row), [(row, 0.7)])
+        fit_model.with_figures(json.dumps({"tiles": [row]}), [(row, {"round_us": 0.7})])
+    assert '"round_us": 0.7' in fit_model.with_figures(json.dumps(row), [(row, {"round_us": 0.7})])

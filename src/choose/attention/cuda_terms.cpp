@@ -44,6 +44,15 @@ double multiplied_rows(const KernelConfig& config, const CudaAttentionResources&
   return facts.persistent ? of_tile + idle_rows * (rows - of_tile) : of_tile;
 }
 
+/// Nanoseconds that an SM takes for a row of keys or values: nothing that products do not hide, unless it straddles
+/// sectors.
+double row_ns(int head_dim, DataType type, const CudaAttentionModel& model) {
+  constexpr int kSectorBits = 256, kBoxBits = 1024;
+  const int bits = head_dim * bits_of(type);
+  if (bits % kSectorBits == 0) return 0;
+  return bits / kBoxBits * model.straddling_box_ns + (bits % kBoxBits != 0 ? model.cut_box_ns : 0);
+}
+
 }  // namespace
 
 CudaAttentionTerms cuda_attention_terms(const KernelConfig& config, const CudaTile& row, const CudaSpec& spec,
@@ -57,7 +66,11 @@ CudaAttentionTerms cuda_attention_terms(const KernelConfig& config, const CudaTi
   const double tiles = heads * tiles_of_head(config, facts, shape) * facts.column_blocks;
   // Tiles of sequences whose lengths nobody knows do not come out even: half a tile more than the mean.
   const double share = tiles / chip.sms;
-  const double of_one_sm = std::max(1.0, mean_length(shape) < 1 ? share + 0.5 : std::ceil(share));
+  // Blocks that take tiles of different lengths as they come end nearly together.
+  const CudaAttentionModel none, &model = spec.attention_model ? *spec.attention_model : none;
+  const bool evened = shape.visible < 1 && config.algorithm.dynamic_scheduler;
+  const double whole = evened ? std::min(std::ceil(share), share + model.uneven_end) : std::ceil(share);
+  const double of_one_sm = std::max(1.0, mean_length(shape) < 1 ? share + 0.5 : whole);
   const double at_once = std::min(resident, of_one_sm);
   const double rounds = of_one_sm / at_once;
 
@@ -77,9 +90,15 @@ CudaAttentionTerms cuda_attention_terms(const KernelConfig& config, const CudaTi
   const double depth_qk = ceil_div(static_cast<double>(s.head_dim_qk), 16.0) * 16;
   const double depth_v = ceil_div(static_cast<double>(s.head_dim_v) / facts.column_blocks, 16.0) * 16;
   const double rate = chip.tflops_of(input_type(s.data_type)) * 1e12 / chip.sms * row.efficiency;
-  const double idle_rows = spec.attention_model ? spec.attention_model->idle_rows : 0;
-  const double multiplied = multiplied_rows(config, facts, shape, of_one_sm <= 1, idle_rows);
-  const double of_depth = steps * at_once * 2 * multiplied * keys_of_step / rate;
+  const double multiplied = multiplied_rows(config, facts, shape, of_one_sm <= 1, model.idle_rows);
+  // A block hides its waits behind those beside it, as many as the kernel is made for.
+  const double lonely = facts.persistent ? 1 + model.missing_block * (resident - at_once) : 1;
+  const double of_depth = steps * at_once * 2 * multiplied * keys_of_step / rate * lonely;
+  // Copies that take longer than products hide them.
+  const double rows_copied = facts.persistent ? steps * at_once * keys_of_step : 0;
+  const double copies =
+      1e-9 * rows_copied * (row_ns(s.head_dim_qk, s.data_type, model) + row_ns(s.head_dim_v, s.data_type, model));
+  const double of_heads = of_depth * (depth_qk + depth_v), products = std::max(of_heads, copies);
   const double widest = row.head_dim.high + row.head_dim_v.value_or(row.head_dim).high;
 
   const double bytes = bits_of(s.data_type) / 8.0 * (s.head_dim_qk + s.head_dim_v);
@@ -89,8 +108,8 @@ CudaAttentionTerms cuda_attention_terms(const KernelConfig& config, const CudaTi
   return {kMicrosecond,
           rounds * row.round_us * kMicrosecond,
           steps * kMicrosecond,
-          of_depth * (depth_qk + depth_v),
-          of_depth * std::max(0.0, widest - depth_qk - depth_v),
+          products,
+          std::max(0.0, std::max(of_depth * widest, of_heads) - products),
           steps * at_once * keys_of_step * bytes / facts.warps / (chip.bytes_per_second / chip.sms),
           bytes * length * (queries + keys_read) / chip.bytes_per_second};
 }

@@ -21,7 +21,7 @@ double CudaAttentionModel::narrow_keys_times(int head_dim) const {
 
 Result<CudaAttentionModel> read_cuda_attention_model(const JsonReader& reader) {
   TS_TRY(reader.only({"command", "date", "data_types", "first_choice_share", "narrow_keys", "dealt_uneven_times",
-                      "idle_rows", "pipelines"}));
+                      "idle_rows", "uneven_end", "missing_block", "straddling_box_ns", "cut_box_ns", "pipelines"}));
   CudaAttentionModel model;
   TS_ASSIGN(model.command, reader.at("command").string());
   TS_ASSIGN(model.date, reader.at("date").string());
@@ -48,9 +48,18 @@ Result<CudaAttentionModel> read_cuda_attention_model(const JsonReader& reader) {
     TS_ASSIGN(model.dealt_uneven_times, reader.at("dealt_uneven_times").number());
     if (!(model.dealt_uneven_times >= 1)) return reader.at("dealt_uneven_times").refuse("1 or more times");
   }
-  if (reader.has("idle_rows")) {
-    TS_ASSIGN(model.idle_rows, reader.at("idle_rows").number());
-    if (!(model.idle_rows >= 0) || model.idle_rows > 1) return reader.at("idle_rows").refuse("a share, 0 to 1");
+  for (const auto& [name, share] :
+       {std::pair{"idle_rows", &model.idle_rows}, std::pair{"uneven_end", &model.uneven_end},
+        std::pair{"missing_block", &model.missing_block}}) {
+    if (!reader.has(name)) continue;
+    TS_ASSIGN(*share, reader.at(name).number());
+    if (!(*share >= 0) || *share > 1) return reader.at(name).refuse("a share, 0 to 1");
+  }
+  for (const auto& [name, figure] :
+       {std::pair{"straddling_box_ns", &model.straddling_box_ns}, std::pair{"cut_box_ns", &model.cut_box_ns}}) {
+    if (!reader.has(name)) continue;
+    TS_ASSIGN(*figure, reader.at(name).number());
+    if (!(*figure > 0)) return reader.at(name).refuse("nanoseconds, above 0");
   }
   TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
   for (const auto& [name, item] : pipelines) {

@@ -46,6 +46,13 @@ struct CudaAttentionModel {
   /// different lengths: behind a mask, in packed sequences, in pages.
   double dealt_uneven_times = 1;
   double idle_rows = 0;  ///< what rows of a tile's warpgroups that have no query take, of those that have one
+  /// What an SM has of a persistent kernel's tiles of different lengths beyond the mean of SMs, of a tile, where blocks
+  /// take them as they come.
+  double uneven_end = 1;
+  /// Nanoseconds that an SM takes for 128 bytes of a row of keys or values where rows are no multiple of 32 bytes, so
+  /// that these lie in five sectors; and for what is left of such a row, to which its box is cut.
+  double straddling_box_ns = 0, cut_box_ns = 0;
+  double missing_block = 0;  ///< a step takes this share longer for each block less on its SM than a kernel is made for
   std::vector<std::pair<Pipeline, CudaAttentionTerms>> pipelines;
 
   /// Null where the pipeline has none.

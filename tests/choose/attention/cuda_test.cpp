@@ -272,10 +272,21 @@ TEST(CudaAttentionTerms, RoundsTakeWhatTheirRowSays) {
 
 TEST(CudaAttentionTerms, NarrowHeadsHaveFewerProductsAndTheRestApart) {
   const CudaAttentionShape shape = cube(1024);
-  auto wide = terms_of(128, 128, 128, shape), narrow = terms_of(128, 128, 72, shape);
+  auto wide = terms_of(128, 128, 128, shape), narrow = terms_of(128, 128, 80, shape);
   EXPECT_EQ(wide["narrower"], 0);
   EXPECT_NEAR(narrow["products"] + narrow["narrower"], wide["products"], 1e-12);
-  EXPECT_NEAR(narrow["products"], wide["products"] * 80 / 128, 1e-12) << "72 elements are multiplied as 80";
+  EXPECT_NEAR(narrow["products"], wide["products"] * 80 / 128, 1e-12);
+}
+
+TEST(CudaAttentionTerms, RowsThatStraddleSectorsTakeAsLongAsTheirCopiesWhereProductsTakeLess) {
+  // 72 elements are 128 bytes and 16: a whole box and a cut one, of keys and of values.
+  const CudaAttentionModel& model = *arch("sm_90a").attention_model;
+  CudaAttentionShape shape{.batch = 1, .heads_q = 132, .heads_kv = 132, .seqlen_q = 128, .seqlen_k = 4096};
+  const double copies = 1e-9 * 4096 * 2 * (model.straddling_box_ns + model.cut_box_ns);
+  auto cut = terms_of(128, 128, 72, shape), even = terms_of(128, 128, 80, shape);
+  ASSERT_GT(copies, even["products"]) << "72 elements are multiplied as 80";
+  EXPECT_NEAR(cut["products"], copies, 1e-12);
+  EXPECT_NEAR(cut["narrower"], std::max(0.0, even["products"] + even["narrower"] - copies), 1e-12);
 }
 
 TEST(CudaAttentionTerms, OfOneRoundTheFullestTileCountsOfSeveralTheMean) {
@@ -286,6 +297,28 @@ TEST(CudaAttentionTerms, OfOneRoundTheFullestTileCountsOfSeveralTheMean) {
   auto many = terms_of(192, 128, 64, shape);
   const double idle = arch("sm_90a").attention_model->idle_rows;
   EXPECT_NEAR(many["products"] / many["steps"] * one["steps"] / one["products"], (128 + idle * 64) / 192, 1e-9);
+}
+
+TEST(CudaAttentionTerms, ABlockAloneOnItsSmHidesLess) {
+  // Kernels of 64 rows have three blocks an SM: 8 tiles are alone, 396 are three to an SM.
+  CudaAttentionShape shape{.batch = 1, .heads_q = 4, .heads_kv = 4, .seqlen_q = 128, .seqlen_k = 4096};
+  auto alone = terms_of(64, 64, 64, shape);
+  shape.batch = 99, shape.heads_q = shape.heads_kv = 2;
+  auto three = terms_of(64, 64, 64, shape);
+  const double missing = arch("sm_90a").attention_model->missing_block;
+  EXPECT_GT(missing, 0);
+  EXPECT_NEAR(alone["products"], three["products"] / 3 * (1 + 2 * missing), 1e-12);
+}
+
+TEST(CudaAttentionTerms, TilesOfDifferentLengthsThatBlocksTakeAsTheyComeEndNearlyTogether) {
+  // 144 tiles are two rounds of 132 SMs; behind a mask little more than the mean of SMs.
+  CudaAttentionShape shape{.batch = 1, .heads_q = 18, .heads_kv = 18, .seqlen_q = 1024, .seqlen_k = 1024};
+  auto even = terms_of(128, 128, 128, shape);
+  EXPECT_DOUBLE_EQ(even["rounds"], 2 * even["round_us"] * 1e-6);
+  shape.visible = 0.5;
+  auto uneven = terms_of(128, 128, 128, shape);
+  EXPECT_NEAR(uneven["rounds"], (144.0 / 132 + arch("sm_90a").attention_model->uneven_end) * uneven["round_us"] * 1e-6,
+              1e-12);
 }
 
 TEST(CudaAttentionTerms, OfPackedSequencesTheLongestAloneIsAsLongAsItSays) {

@@ -11,13 +11,14 @@ constexpr int kRowsOfReduction = 32;
 struct Shape {
   long long rows, columns;  // (tap, channel); channels of y, up to whole vectors
   long long pixels, splits, split_pixels;
-  long long row_blocks, column_blocks, block_columns;
+  long long block_rows, row_blocks, column_blocks, block_columns;
 
-  explicit Shape(const TsConvArgs& args)
+  explicit Shape(const Call& args)
       : rows(args.filter[0] * args.filter[1] * args.filter[2] * args.c),
         columns(blocks_of(args.k, kLanes) * kLanes),
         pixels(args.batch * args.y_size[0] * args.y_size[1] * args.y_size[2]),
-        row_blocks(blocks_of(rows, kTileM)),
+        block_rows(args.folded > 0 && args.c <= kTileM ? kTileM / args.c * args.c : kTileM),  // whole lines
+        row_blocks(blocks_of(rows, block_rows)),
         column_blocks(blocks_of(args.k, kTileN)),
         block_columns(round_up((int)blocks_of(args.k, column_blocks), kPanel)) {
     const long long tasks = args.groups * row_blocks * column_blocks;
@@ -31,7 +32,7 @@ struct Shape {
 };
 
 long long workspace_size(const void* args_pointer) {
-  const TsConvArgs& args = arguments(args_pointer);
+  const Call args(arguments(args_pointer));
   const Shape shape(args);
   return shape.splits == 1 ? 0 : 4 * shape.partial(args, shape.splits, 0);
 }
@@ -54,17 +55,27 @@ struct Pixels {
   long long at[3][kPixels];
   const Stored *x[kPixels], *y[kPixels];
 
-  // Where the rows of a segment are, for each pixel.
-  void find(const TsConvArgs& args, int count, const Segment& segment, const float** to) const {
+  // Where the rows of a segment are, for each pixel. Of folded taps, lines that begin or end beside the image are
+  // copied, a pixel's to its part of `copies`.
+  void find(const Call& args, int count, const Segment& segment, const float** to, float* copies) const {
     const auto size = [&](int d) { return (unsigned long long)args.x_size[d]; };
     const unsigned long long size0 = size(0), size1 = size(1), size2 = size(2);
+    const bool folded = args.folded > 0;
     for (int i = 0; i < count; ++i) {
       const bool met = ((unsigned long long)(at[0][i] + segment.offset[0]) < size0) &
                        ((unsigned long long)(at[1][i] + segment.offset[1]) < size1) &
-                       ((unsigned long long)(at[2][i] + segment.offset[2]) < size2);
+                       (folded | ((unsigned long long)(at[2][i] + segment.offset[2]) < size2));
       to[i] = met ? reinterpret_cast<const float*>(x[i] + segment.place) : kZeroRow;
     }
     for (int i = count; i < count + kScatteredAhead; ++i) to[i] = kZeroRow;
+    for (int i = 0; folded && i < count; ++i) {
+      const Call::Part part = args.inside(at[2][i] + segment.offset[2], segment.channel, segment.count);
+      if ((part.first == 0 && part.end == segment.count) || to[i] == kZeroRow) continue;
+      float* const copy = copies + i * kTileM + segment.at;
+      zero_words(copy, segment.count);
+      for (long long e = part.first; e < part.end; ++e) copy[e] = to[i][e];
+      to[i] = copy;
+    }
   }
 };
 
@@ -94,7 +105,7 @@ long long scratch_size(const void*) {
 }
 
 long long weight_tasks(const void* args_pointer) {
-  const TsConvArgs& args = arguments(args_pointer);
+  const Call args(arguments(args_pointer));
   const Shape shape(args);
   return shape.splits * args.groups * shape.row_blocks * shape.column_blocks;
 }
@@ -299,15 +310,15 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
   Scratch w(memory);
   const long long first_column = task % shape.column_blocks * shape.block_columns;
   task /= shape.column_blocks;
-  const long long first_row = task % shape.row_blocks * kTileM;
+  const long long first_row = task % shape.row_blocks * shape.block_rows;
   task /= shape.row_blocks;
   const long long group = task % args.groups, split = task / args.groups;
-  const int rows = (int)min_of(kTileM, shape.rows - first_row);
+  const int rows = (int)min_of(shape.block_rows, shape.rows - first_row);
   const int columns = (int)min_of(shape.block_columns, args.k - first_column);
   const Panels panels{min_of(shape.block_columns, shape.columns - first_column)};
   const int segments = cut(args, first_row, rows, w.segments);
-  const bool in_place =
-      kReadsImage && args.folded == 0 && args.x_strides.channel == 1 && args.c % kLeastRows == 0 && args.c >= kRows;
+  const bool in_place = kReadsImage && args.x_strides.channel == 1 && args.c >= kRows &&
+                        (args.c % kLeastRows == 0 || (args.folded > 0 && args.c <= kTileM));
   const long long begin = split * shape.split_pixels, end = min_of(shape.pixels, begin + shape.split_pixels);
 
   if (begin >= end) zero_words(w.sums, kTileM * kTileN);
@@ -335,7 +346,7 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
       pack_pairs(w.pixels->y, pixels, words, first_column, panels, w.b);
       for (int p = pixels; p < kPack * words; ++p) w.table[p] = kZeroRow;
       for (int s = 0; s < segments; ++s) {
-        w.pixels->find(args, pixels, w.segments[s], w.table);
+        w.pixels->find(args, pixels, w.segments[s], w.table, nullptr);
         turn_rows(w.table, words, w.segments[s], w.tiles);
       }
     } else if (!in_place) {
@@ -378,7 +389,7 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
     if (in_place) {
       for (int s = 0; s < segments; ++s) {
         const float** const table = w.table + s * kPlaces;
-        w.pixels->find(args, words, w.segments[s], table);
+        w.pixels->find(args, words, w.segments[s], table, w.a);
         multiply_panels(Run<ScatteredRows>{{table}, words, 0}, 0, w.segments[s].count,
                         w.sums + w.segments[s].at * kTileN);
       }
@@ -402,7 +413,7 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
 }
 
 long long reduce_tasks(const void* args_pointer) {
-  const TsConvArgs& args = arguments(args_pointer);
+  const Call args(arguments(args_pointer));
   const Shape shape(args);
   return shape.splits == 1 ? 0 : args.groups * blocks_of(shape.rows, kRowsOfReduction);
 }
@@ -410,7 +421,7 @@ long long reduce_tasks(const void* args_pointer) {
 // Adds the partials in their order.
 void run_reduce(const void* args_pointer, long long task, void*) {
   const TsConvArgs& args = arguments(args_pointer);
-  const Shape shape(args);
+  const Shape shape{Call(args)};
   const long long blocks = blocks_of(shape.rows, kRowsOfReduction), group = task / blocks;
   const long long first = task % blocks * kRowsOfReduction;
   const float* const partials = static_cast<const float*>(args.workspace);

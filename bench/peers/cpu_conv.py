@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times convolutions of tilesmith and of PyTorch (oneDNN) on the CPU, by turns, on the same tensors.
 
-    bench/peers/cpu_conv.py --threads 1 --type fp32                     # layers of ResNet-50; groups; depthwise layers of MobileNet, EfficientNet, ConvNeXt
+    bench/peers/cpu_conv.py --threads 1 --type fp32                     # layers of ResNet-50; groups; depthwise layers of MobileNet, EfficientNet, ConvNeXt; first layers
     taskset -c 0 bench/peers/cpu_conv.py --threads 1 --layers depthwise --direction bwd_weight
     bench/peers/cpu_conv.py --type int8 --packed --layers resnet50      # both with weights packed beforehand, as PyTorch's quantized layers have them
 
@@ -29,7 +29,8 @@ DEPTHWISE = [(f"depthwise {f}x{f}{' s2' if s == 2 else ''} {c} @{size}", c, c, s
     (3, 2, 576, 14), (3, 1, 960, 7), (5, 2, 144, 56), (5, 1, 240, 28), (5, 1, 480, 14), (5, 1, 672, 14), (5, 2, 672, 14), (5, 1, 1152, 7), (7, 1, 96, 56),
     (7, 1, 192, 28), (7, 1, 384, 14), (7, 1, 768, 7))]  # fmt: skip
 GROUPS = [(f"groups 32 x {c} @{size}", 32 * c, 32 * c, size, 3, 1, 32) for c, size in ((4, 56), (8, 28), (16, 28))]
-LAYERS = {"resnet50": RESNET50, "depthwise": DEPTHWISE, "groups": GROUPS}
+FIRST = [(f"{f}x{f}{f' s{s}' if s > 1 else ''} 3-{k} @224", 3, k, 224, f, s, 1) for f, s, k in ((7, 2, 64), (3, 2, 32), (4, 4, 96), (3, 1, 64))]
+LAYERS = {"resnet50": RESNET50, "depthwise": DEPTHWISE, "groups": GROUPS, "first": FIRST}
 
 
 def contenders(torch, tilesmith, options, layer):

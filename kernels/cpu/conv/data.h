@@ -2,9 +2,13 @@
 // A task computes a run of pixels of one phase, a block of (tap, channel) at a time: the image's pixels that they meet,
 // read as they lie or brought into rows of words, times the packed weights.
 
+// Pixels of a line of x whose sums overlap, with what lies beside them.
+constexpr int kMostPixels = 2048;
+constexpr int kLineSums = (kMostPixels + 2 * kMostOverlapped) * kLanes / 2 + 2 * kMostOverlapped + 4 * kLanes;
+
 // A thread's own memory.
 struct Scratch : Arrays {
-  float *rows, *sums, *weights, *lines;
+  float *rows, *image_lines, *sums, *line, *weights, *lines;
   int* offsets;  // -128 times the sums of the columns' weights
   Segment* segments;
   Run<PlacedRows>* runs;
@@ -14,7 +18,9 @@ struct Scratch : Arrays {
 
   explicit Scratch(void* memory) : Arrays(memory) {
     rows = take<float>(kFewRows * kRowWords + 2 * kLanes);
+    image_lines = take<float>(kForward ? kLineWords : 0);
     sums = take<float>(kTileM * kTileN + kLanes);
+    line = take<float>(kForward ? 0 : kLineSums);
     weights = take<float>(kTileK * kPanel);
     lines = take<float>((kPanel + kLanes) * kLanes);
     offsets = take<int>(kOffset ? kTileN : 0);
@@ -22,7 +28,7 @@ struct Scratch : Arrays {
     runs = take<Run<PlacedRows>>(kMaxSegments);
     places = take<RowPlaces>(1);
     raised = take<Stored>(kMostRaised + kChunk);
-    table = take<const float*>(kPlaces * (kReadsImage ? kMaxSegmentsInPlace : 1));
+    table = take<const float*>(kPlaces * (kReadsImage || kForward ? kMaxSegmentsInPlace : 1));
   }
 };
 
@@ -38,10 +44,10 @@ struct Grid {
   int most_rows = kTileM, task_panels;
   bool tasks_pack;
 
-  explicit Grid(const TsConvArgs& args)
+  explicit Grid(const Call& args)
       : phases(phases_of(args, 0) * phases_of(args, 1) * phases_of(args, 2)), panels(PackedWeights(args).panels()) {
     for (long long p = 0; p < phases; ++p) most_phase_rows = max_of(most_phase_rows, phase_of(args, p).rows);
-    tasks_pack = !args.packed_w && most_phase_rows <= kFewRows &&
+    tasks_pack = args.overlapped == 0 && !args.packed_w && most_phase_rows <= kFewRows &&
                  (args.threads == 1 || args.groups * panels >= 2 * args.threads);
     if (tasks_pack) most_rows = kFewRows;
     const int most_panels =
@@ -76,9 +82,8 @@ struct Grid {
   [[nodiscard]] long long tasks(const TsConvArgs& args) const { return args.groups * tasks_of_group(args); }
 };
 
-// Folding needs no more.
 long long workspace_size(const void* args_pointer) {
-  const TsConvArgs& args = arguments(args_pointer);
+  const Call args(arguments(args_pointer));
   return Grid(args).tasks_pack ? 0 : PackedWeights(args).bytes(args);
 }
 
@@ -87,8 +92,14 @@ long long pack_tasks(const void* args_pointer) {
   return Grid(args).tasks_pack ? 0 : pack_parts(args);
 }
 
+// Of lines of sums that overlap (data_lines.h).
+long long line_tasks(const Call& args);
+void run_line(const Call& args, long long task, const Scratch& w);
+
 long long data_tasks(const void* args_pointer) {
-  const TsConvArgs& args = arguments(args_pointer);
+  const Call args(arguments(args_pointer));
+  if constexpr (!kForward)
+    if (args.overlapped > 0) return line_tasks(args);
   return args.batch == 0 ? 0 : Grid(args).tasks(args);
 }
 
@@ -117,11 +128,41 @@ inline Pixel pixel_of(const Phase& phase, const Place& place, long long group) {
   return pixel;
 }
 
+// Finds what rows meet in a block of `count` words, or copies it: runs of words that w.table places, beside packed
+// weights, of which the task has packed this block alone or all are there. Their number.
+inline int place_block(const ImageRows& image_rows, const PackedWeights& packed, int rows, int segments, int count,
+                       bool packs, const Scratch& w) {
+  const bool by_lines = image_rows.by_lines &&
+                        image_rows.place_lines(*w.places, rows, w.segments, segments, w.table, w.image_lines, w.rows);
+  const bool copied = !by_lines && !image_rows.in_place;
+  for (int r = 0; copied && r < kPlaces; ++r) w.table[r] = w.rows + r * kRowWords;
+  int runs = 0;
+  for (int s = 0; s < segments; ++s) {
+    const Segment& segment = w.segments[s];
+    const long long b = packs ? segment.at : segment.tap * packed.words + segment.word;
+    if (!copied) {
+      if (!by_lines) image_rows.place(*w.places, rows, segment, w.table + s * kPlaces, w.rows);
+      w.runs[runs++] = {{w.table + s * kPlaces, 0}, segment.words, b};
+    } else if (runs > 0 && w.runs[runs - 1].b + w.runs[runs - 1].words == b) {
+      w.runs[runs - 1].words += segment.words;
+    } else {
+      w.runs[runs++] = {{w.table, segment.at}, segment.words, b};
+    }
+  }
+  if (copied) {
+    for (int s = 0; s < segments; ++s) image_rows.copy(*w.places, rows, w.segments[s], w.rows);
+    for (int r = rows; r < round_up(rows, kRows); ++r) zero_words(w.rows + r * kRowWords, count);
+  }
+  return runs;
+}
+
 void run_data(const void* args_pointer, long long task, void* memory) {
   const Call args(arguments(args_pointer));
+  const Scratch w(memory);
+  if constexpr (!kForward)
+    if (args.overlapped > 0) return run_line(args, task, w);
   const Grid grid(args);
   const PackedWeights packed(args);
-  const Scratch w(memory);
   const long long in_group = grid.tasks_of_group(args), group = task / in_group;
   const long long first_panel = task % grid.column_blocks() * grid.task_panels;
   const int panels = (int)min_of(grid.task_panels, packed.panels() - first_panel);
@@ -174,29 +215,11 @@ void run_data(const void* args_pointer, long long task, void* memory) {
   };
 
   const ImageRows image_rows(args, phase, packed.words, *w.places, rows, w.raised);
-  if (!image_rows.in_place)
-    for (int r = 0; r < kPlaces; ++r) w.table[r] = w.rows + r * kRowWords;
   if (words == 0) zero_words(w.sums, kTileM * kTileN);
   for (long long first = 0; first < words; first += kTileK) {
     const int count = (int)min_of(kTileK, words - first);
     const int segments = cut(args, phase, packed.words, first, count, w.segments);
-    int runs = 0;
-    for (int s = 0; s < segments; ++s) {
-      const Segment& segment = w.segments[s];
-      const long long b = grid.tasks_pack ? segment.at : segment.tap * packed.words + segment.word;
-      if (image_rows.in_place) {
-        image_rows.place(*w.places, rows, segment, w.table + s * kPlaces, w.rows);
-        w.runs[runs++] = {{w.table + s * kPlaces, 0}, segment.words, b};
-      } else if (runs > 0 && w.runs[runs - 1].b + w.runs[runs - 1].words == b) {
-        w.runs[runs - 1].words += segment.words;
-      } else {
-        w.runs[runs++] = {{w.table, segment.at}, segment.words, b};
-      }
-    }
-    if (!image_rows.in_place) {
-      for (int s = 0; s < segments; ++s) image_rows.copy(*w.places, rows, w.segments[s], w.rows);
-      for (int r = rows; r < round_up(rows, kRows); ++r) zero_words(w.rows + r * kRowWords, count);
-    }
+    const int runs = place_block(image_rows, packed, rows, segments, count, grid.tasks_pack, w);
     const auto multiply = [&](int p, const float* b, int strip) {
       const long long panel = first_panel + p;
       const int row = strips.first(strip), some = strips.first(strip + 1) - row;

@@ -97,6 +97,19 @@ inline void pack_word(const Stored* from, long long column_step, long long step,
   }
 }
 
+// The same of columns that are unevenly apart, from column `first` on.
+inline void pack_uneven_word(const Stored* from, const ChannelLine& line, long long step, long long first, int columns,
+                             int width, long long elements, float* to) {
+  Lines lines;
+  for (int half = 0; half < kPack; ++half) {
+    zero_line(lines[half], width);
+    if (half < elements) line.copy(from + half * step, first, columns, lines[half]);
+  }
+  float words[kPanel];
+  lines_to_words(lines, width, words);
+  for (int c = 0; c < width; c += kLanes) store(to + c, load(words + c));
+}
+
 // Where the weights of a tap and of a panel's first column begin.
 TS_INLINE const Stored* weights_of(const Call& args, long long group, long long tap, long long column) {
   const TsConvStrides& s = args.w_strides;
@@ -119,7 +132,11 @@ inline void pack_part(const Call& args, const PackedWeights& packed, long long g
   } else {
     // Rows of w of which a panel reads one or two lines: no prefetcher of the processor follows them.
     constexpr int kAhead = 16;
-    for (int word = 0; word < filled; ++word) {
+    const ChannelLine line = args.line(s, args.overlapped);
+    for (int word = 0; word < filled && !line.even; ++word)
+      pack_uneven_word(weights_of(args, group, tap, 0) + (first + word) * kPack * s.batch, line, s.batch, column,
+                       columns, width, elements - word * kPack, to + word * width);
+    for (int word = 0; word < filled && line.even; ++word) {
       for (int e = 0; e < kPack; ++e)
         for (int c = 0; c < width; c += 64 / (int)sizeof(Stored))
           __builtin_prefetch(from + ((first + word + kAhead) * kPack + e) * s.batch + c * s.channel);

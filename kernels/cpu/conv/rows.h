@@ -14,6 +14,10 @@ constexpr long long kMostApart = 1024;  // bytes
 constexpr int kMaxSegmentsInPlace = 17;
 constexpr int kPlaces = kFewRows + kRows;         // of a segment, with the rows that fill up a strip
 constexpr int kMostRaised = kOffset ? 65536 : 0;  // elements of such a copy
+// Of folded taps, lines of the image are copied once for all pixels of a line of the result, if that has so many.
+constexpr int kLeastLine = 8;
+constexpr int kMostLines = kFewRows / kLeastLine + 2;
+constexpr int kLineWords = kFewRows * kTileK + kMostLines * (kTileK + 2 * kLanes * kMaxSegmentsInPlace) + kTileK;
 
 struct RowOfZeros {
   alignas(64) unsigned words[kTileK];
@@ -40,7 +44,8 @@ struct Segment {
 struct RowPlaces {
   long long at[3][kFewRows];
   const Stored* image[kFewRows];
-  long long moved;  // from the image to the copy in which rows are read in place
+  int lines, line[kFewRows + 1];  // how many lines they are of; the first row of each, and the end
+  long long moved;                // from the image to the copy in which rows are read in place
 };
 
 TS_INLINE const TsConvStrides& image_strides(const TsConvArgs& args) {
@@ -52,6 +57,7 @@ inline void find_rows(const TsConvArgs& args, const Phase& phase, long long grou
                       RowPlaces& to) {
   const TsConvStrides& from = image_strides(args);
   Place place(phase, first_row);
+  to.lines = 0;
   for (int r = 0; r < count;) {
     const int run = (int)min_of(count - r, phase.axis[2].count - place.i[2]);
     const Stored* image =
@@ -62,6 +68,7 @@ inline void find_rows(const TsConvArgs& args, const Phase& phase, long long grou
       image += at[d] * from.spatial[d];
     }
     const long long pace = phase.axis[2].pace;
+    to.line[to.lines++] = r;
     for (int j = 0; j < run; ++j) {
       to.at[0][r + j] = at[0];
       to.at[1][r + j] = at[1];
@@ -71,6 +78,7 @@ inline void find_rows(const TsConvArgs& args, const Phase& phase, long long grou
     r += run;
     place.advance(phase, run);
   }
+  to.line[to.lines] = count;
 }
 
 // The segments of words first .. first + count - 1 of the phase's (tap, channel) words.
@@ -121,6 +129,30 @@ inline void inner_part_to_words(const Stored* from, const ChannelLine& line, lon
   line_to_words<true>(some, 1, count, to);
 }
 
+// Elements first .. first + count - 1 of a line of the image with all its channels, of which there are `size`, as
+// words; zeros beside it.
+inline void span_to_words(const Stored* from, const ChannelLine& line, long long first, int count, long long size,
+                          float* to) {
+  const bool dense = line.even && line.step == 1;
+  for (int i = 0; i < count; i += kChunk, to += kLanes) {
+    const long long at = first + i;
+    if (dense && at >= 0 && at + kChunk <= size) {
+      words_of_chunk<true>(from + at, to);
+      continue;
+    }
+    const int begin = (int)min_of(kChunk, max_of(0, -at)), end = (int)max_of(begin, min_of(kChunk, size - at));
+    if constexpr (kWordsAreStored && kLoadsParts) {
+      if (dense) {
+        store(to, raised<true>(load_between(from + at, begin, end)));
+        continue;
+      }
+    }
+    Stored some[kChunk] = {};
+    if (begin < end) line.copy(from, at + begin, end - begin, some + begin);
+    words_of_chunk<true>(some, to);
+  }
+}
+
 // Elements of the image.
 struct Part {
   const Stored* first;
@@ -132,7 +164,7 @@ struct Part {
 inline Part part_met(const Call& args, const Phase& phase, const RowPlaces& rows, int count) {
   const TsConvStrides& s = image_strides(args);
   const Stored* const image = static_cast<const Stored*>(kForward ? args.x : args.y);
-  long long size = args.folded > 0 ? args.folded : image_channels(args);
+  long long size = image_channels(args);
   bool dense = args.groups == 1 && s.channel == 1;
   for (int d = 2; d >= 0; --d) {
     dense = dense && (phase.axis[d].size == 1 || s.spatial[d] == size);
@@ -167,21 +199,27 @@ inline bool raise_image(const Call& args, const Phase& phase, RowPlaces& rows, i
   return true;
 }
 
-// Whether all of that, and what a tile may read behind it, is bf16 whose product with zero is zero: neither infinite
-// nor NaN.
+// Lanes that are not 0 where a pair of bf16 has an infinite number or a NaN, whose product with zero is not zero: an
+// exponent of ones overflows.
+TS_INLINE UVec not_finite(UVec pair) {
+  return ((pair & 0x7f807f80u) + 0x00800080u) & 0x80008000u;
+}
+TS_INLINE bool is_zero(UVec x) {
+  unsigned lanes[kLanes], any = 0;
+  store(reinterpret_cast<int*>(lanes), (IVec)x);
+  for (const unsigned lane : lanes) any |= lane;
+  return any == 0;
+}
+
+// Whether all of that, and what a tile may read behind it, is finite.
 template <class V = UVec>
 inline bool bears_zeros(const Call& args, const Phase& phase, const RowPlaces& rows, int count) {
   const Part part = part_met(args, phase, rows, count);
   const long long end = part.count + min_of(part.behind, kChunk);
   V found = {};
-  for (long long i = 0; i < end; i += kChunk) {
-    const V pair = (V)load_part(part.first + i, (int)min_of(kChunk, end - i));
-    found |= ((pair & 0x7f807f80u) + 0x00800080u) & 0x80008000u;  // an exponent of ones overflows
-  }
-  unsigned lanes[kLanes], any = 0;
-  store(reinterpret_cast<int*>(lanes), (IVec)found);
-  for (const unsigned lane : lanes) any |= lane;
-  return part.count > 0 && any == 0;
+  for (long long i = 0; i < end; i += kChunk)
+    found |= not_finite((V)load_part(part.first + i, (int)min_of(kChunk, end - i)));
+  return part.count > 0 && is_zero(found);
 }
 
 inline bool bears_filling(const Call& args, const Phase& phase, const RowPlaces& rows, int count) {
@@ -197,16 +235,21 @@ struct ImageRows {
   const Phase& phase;
   ChannelLine line;
   bool in_place;          // the image's words are read as they lie
+  bool by_lines;          // lines of folded taps are copied once for all rows of theirs
   long long last_inside;  // of folded taps, the last pixel whose line ends inside the image
 
   ImageRows(const Call& call, const Phase& its, long long tap_words, RowPlaces& rows, int count,
             [[maybe_unused]] Stored* copy)
       : args(call), phase(its), line(call.line(image_strides(call))) {
-    // What fills the last word, or tile, is multiplied with zeros, which integers bear, and what is finite.
     const long long segments = phase.taps * tap_words <= kTileK ? phase.taps : (kTileK - 2) / max_of(1, tap_words) + 2;
-    in_place = kReadsImage && line.step == 1 && line.even && segments <= kMaxSegmentsInPlace &&
-               (kInteger || (image_channels(args) % (kPack * kStep) == 0 && (!kTiles || args.folded == 0)) ||
-                bears_filling(args, phase, rows, count));
+    const bool dense = kReadsImage && line.step == 1 && line.even && segments <= kMaxSegmentsInPlace;
+    // What fills the last word, or tile, is multiplied with zeros, which integers bear, and what is finite. Of folded
+    // taps floats alone are read in place.
+    const bool filled = kInteger || image_channels(args) % (kPack * kStep) == 0;
+    in_place = dense && (args.folded > 0 ? kPack == 1 : filled || bears_filling(args, phase, rows, count));
+    // Where lines overlap, a copy of all is no larger than copies of each.
+    by_lines = args.folded > 0 && !in_place && segments <= kMaxSegmentsInPlace && phase.axis[2].count >= kLeastLine &&
+               segments * phase.axis[2].pace * args.folded <= kTileK * kPack;
     last_inside = args.folded > 0 ? args.x_size[2] - args.c / args.folded : 0;
     rows.moved = 0;
     if constexpr (kOffset) in_place = in_place && raise_image(args, phase, rows, count, copy);
@@ -236,11 +279,45 @@ struct ImageRows {
     for (int r = 0; args.folded > 0 && r < count; ++r) {
       if (is_inside(rows, r, segment) || to[r] == row_of_zeros()) continue;
       float* const copy = copies + r * kRowWords + segment.at;
-      const char* const found = reinterpret_cast<const char*>(to[r]) - rows.moved;
-      bring_part(rows, r, segment, reinterpret_cast<const Stored*>(found), copy);
+      bring_part(rows, r, segment, reinterpret_cast<const Stored*>(to[r]), copy);
       to[r] = copy;
     }
     for (int r = count; r < count + kRows; ++r) to[r] = row_of_zeros();
+  }
+
+  // The words of a block's segments in lines that are copied, once for all rows of a line, with zeros beside the image:
+  // rows' words lie as far apart as their pixels. False where what fills a word or a tile is not finite.
+  bool place_lines(const RowPlaces& rows, int count, const Segment* segments, int number, const float** table,
+                   float* lines, float* copies) const {
+    const TsConvStrides& s = image_strides(args);
+    const long long step = phase.axis[2].pace * args.folded * 4 / kPack;  // bytes
+    float* end = lines;
+    for (int i = 0; i < number; ++i, table += kPlaces) {
+      const Segment& segment = segments[i];
+      for (int l = 0; l < rows.lines; ++l) {
+        const int r = rows.line[l], run = rows.line[l + 1] - r;
+        const long long pixel = rows.at[2][r];
+        const auto outside = [&](int d) {
+          return (unsigned long long)(rows.at[d][r] + segment.offset[d]) >= (unsigned long long)phase.axis[d].size;
+        };
+        const int elements = (int)((run - 1) * phase.axis[2].pace * args.folded) + segment.words * kPack;
+        if (outside(0) || outside(1))
+          empty_words(end, words_of(elements));
+        else
+          span_to_words(rows.image[r] - pixel * s.spatial[2] + segment.offset[0] * s.spatial[0] +
+                            segment.offset[1] * s.spatial[1],
+                        line, (pixel + segment.offset[2]) * args.folded + segment.channel, elements,
+                        args.x_size[2] * args.folded, end);
+        for (int j = 0; j < run; ++j)
+          table[r + j] = reinterpret_cast<const float*>(reinterpret_cast<const char*>(end) + j * step);
+        end += round_up(words_of(elements), kLanes);
+      }
+      if constexpr (kTiles)
+        even_tiles(rows, count, step, segment, table, copies);
+      else
+        for (int r = count; r < count + kRows; ++r) table[r] = row_of_zeros();
+    }
+    return fills_with_finite(lines, end);
   }
 
   // Copies a segment of each row.
@@ -270,6 +347,35 @@ struct ImageRows {
   }
 
  private:
+  // Whether what fills the last word, or tile, of copied lines may be multiplied with zeros.
+  template <class V = UVec>
+  bool fills_with_finite(const float* from, const float* end) const {
+    if constexpr (kElement != Element::bf16 || kPack == 1) return true;
+    if (image_channels(args) % (kPack * kStep) == 0) return true;
+    V found = {};
+    for (; from < end; from += kLanes) found |= not_finite((V)load(from));
+    return is_zero(found);
+  }
+
+  // Tiles whose rows are of several lines are copied row by row.
+  static void even_tiles(const RowPlaces& rows, int count, long long step, const Segment& segment, const float** table,
+                         float* copies) {
+    int l = 0;
+    for (int first = 0; first < count; first += kTileRows) {
+      const int end = (int)min_of(first + kTileRows, count);
+      while (rows.line[l + 1] <= first) ++l;
+      if (end <= rows.line[l + 1]) {
+        table[first + 1] = reinterpret_cast<const float*>(reinterpret_cast<const char*>(table[first]) + step);
+        continue;
+      }
+      for (int r = first; r < first + kTileRows; ++r) {
+        float* const copy = copies + r * kRowWords + segment.at;
+        for (int i = 0; r < end && i < segment.words; i += kLanes) store(copy + i, load(table[r] + i));
+        table[r] = copy;
+      }
+    }
+  }
+
   // A line of neighbours, or of zeros for null.
   static void copy_line(const Stored* from, const Segment& segment, float* to) {
     if (from == nullptr)
@@ -296,14 +402,12 @@ struct ImageRows {
     const char* const end = end_of_image();
     for (int first = 0; first < count; first += kTileRows) {
       const int last = first + kTileRows - 1;
-      if (last < count && are_even(to + first) && are_inside(rows, first, last, segment) &&
-          reinterpret_cast<const char*>(to[last] + segment.words) <= end)
+      if (last < count && are_even(to + first) && reinterpret_cast<const char*>(to[last] + segment.words) <= end)
         continue;
       for (int r = first; r <= last; ++r) {
         float* const copy = copies + r * kRowWords + segment.at;
         const auto* const found = reinterpret_cast<const Stored*>(to[r]);
-        if (r < count && (found == nullptr || !bring_part(rows, r, segment, found, copy)))
-          copy_line(found, segment, copy);
+        if (r < count) copy_line(found, segment, copy);
         to[r] = copy;
       }
     }
@@ -312,18 +416,9 @@ struct ImageRows {
   // Behind the image's last element.
   [[nodiscard]] const char* end_of_image() const {
     const TsConvStrides& s = image_strides(args);
-    long long last = (args.batch - 1) * s.batch + (args.groups - 1) * s.group +
-                     ((args.folded > 0 ? args.folded : image_channels(args)) - 1) * s.channel;
+    long long last = (args.batch - 1) * s.batch + (args.groups - 1) * s.group + (image_channels(args) - 1) * s.channel;
     for (int d = 0; d < 3; ++d) last += (phase.axis[d].size - 1) * s.spatial[d];
     return reinterpret_cast<const char*>(static_cast<const Stored*>(kForward ? args.x : args.y) + last + 1);
-  }
-
-  // Whether lines of folded taps end inside the image: those of rows of one line, as those beyond its end may be as far
-  // apart.
-  [[nodiscard]] bool are_inside(const RowPlaces& rows, int first, int last, const Segment& segment) const {
-    if (args.folded == 0) return true;
-    return rows.at[2][last] - rows.at[2][first] == (last - first) * phase.axis[2].pace &&
-           is_inside(rows, first, segment) && is_inside(rows, last, segment);
   }
 
   // Whether the line of folded taps of a row ends inside the image.

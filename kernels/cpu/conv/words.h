@@ -64,26 +64,39 @@ struct ChannelLine {
   }
 };
 
+constexpr int kMostOverlapped = 160;  // columns: as many sums of a task's rows as there is room for
+
 // A call as the products see it. Where few channels lie between neighbouring taps, as in a network's first layer, the
 // innermost taps are folded into the channels: a row of the filter is one tap, and what it meets is one line of x, of
 // which the part beside the image is zeros. Forward they are folded whatever the strides, so that packed weights do not
-// depend on them.
+// depend on them. Backward data they are the columns of a product whose rows are pixels of y: lines of sums of
+// neighbouring pixels overlap in x.
 struct Call : TsConvArgs {
-  long long folded = 0;  // channels of x before the taps joined them; 0: nothing is folded
+  long long folded = 0;      // channels of x before the taps joined them; 0: nothing is folded
+  long long overlapped = 0;  // the same of backward data
 
   explicit Call(const TsConvArgs& args) : TsConvArgs(args) {
-    if (kDirection == Direction::backward_data || c >= kLanes || filter[2] == 1 || dilation[2] != 1) return;
+    if (filter[2] == 1 || dilation[2] != 1) return;
+    if constexpr (kDirection == Direction::backward_data) {
+      if (2 * c > kLanes || c * filter[2] > kMostOverlapped) return;
+      overlapped = c;
+      c *= filter[2];
+      filter[2] = 1;
+      return;
+    }
+    if (c >= kLanes) return;
     if (kDirection == Direction::backward_weight && (x_strides.channel != 1 || x_strides.spatial[2] != c)) return;
     folded = c;
     c *= filter[2];
     filter[2] = 1;
   }
 
-  // The line of channels of x or w.
-  [[nodiscard]] ChannelLine line(const TsConvStrides& s) const {
-    const long long channels = folded > 0 ? folded : c;
-    return {c, channels, s.channel, s.spatial[2], folded == 0 || s.spatial[2] == channels * s.channel};
+  // The line of channels of x or w that taps have joined; of none, where `joined` is 0.
+  [[nodiscard]] ChannelLine line(const TsConvStrides& s, long long joined) const {
+    const long long channels = joined > 0 ? joined : c;
+    return {c, channels, s.channel, s.spatial[2], joined == 0 || s.spatial[2] == channels * s.channel};
   }
+  [[nodiscard]] ChannelLine line(const TsConvStrides& s) const { return line(s, folded); }
 
   // Of the line of `count` elements from element `channel` of pixel i of the innermost coordinate: what of it lies
   // inside the image.

@@ -91,6 +91,43 @@ bool folds(const ConvProblem& p, const Kernel& kernel) {
          (p.direction == ConvDirection::forward || (p.direction == ConvDirection::backward_weight && p.groups == 1));
 }
 
+/// Whether they are columns of backward data, whose lines of sums overlap (the same).
+bool overlaps(const ConvProblem& p, const Kernel& kernel) {
+  constexpr std::int64_t kMostOverlapped = 160;
+  return p.direction == ConvDirection::backward_data && 2 * static_cast<double>(p.c) <= kernel.lanes &&
+         p.filter_w > 1 && p.dilation_w == 1 && p.c * p.filter_w <= kMostOverlapped;
+}
+
+// kernels/cpu/conv/data_lines.h
+Counts overlapping_lines(const ConvProblem& p, const Kernel& kernel) {
+  constexpr double kFewTiles = 3, kMostPixels = 2048;
+  Counts counts;
+  const double columns = static_cast<double>(p.c * p.filter_w), vectors = ceil_div(columns, kernel.lanes);
+  const double whole_words = kernel.step * kernel.pack, depth = static_cast<double>(p.k);
+  const double words = ceil_div(depth, whole_words) * kernel.step, stride = static_cast<double>(p.stride_w);
+  const double width = ceil_div(vectors * kernel.lanes, kernel.panel) * kernel.panel;
+  const double most_rows = std::min(kFewTiles * kernel.tile_m, kernel.tile_m * kernel.tile_n / width);
+  const double most =
+      std::clamp((most_rows - ceil_div(static_cast<double>(p.filter_w), stride) - 1) * stride, 1.0, kMostPixels);
+  const double parts = ceil_div(static_cast<double>(p.in_w), most);
+  const double tasks = static_cast<double>(p.groups * p.batch * p.in()[0] * p.in()[1]) * parts;
+  const double rows = std::min(static_cast<double>(p.out()[2]),
+                               (static_cast<double>(p.in_w) / parts + static_cast<double>(p.filter_w)) / stride);
+  const double all_taps = static_cast<double>(taps_of(p)) / static_cast<double>(p.filter_w);
+  double taps = all_taps;
+  for (std::size_t d = 0; d < 2; ++d) taps /= static_cast<double>(std::min(p.stride()[d], p.in()[d]));
+  kernel.multiply(counts, tasks * rows, tasks * ceil_div(rows, kernel.rows), vectors, taps * words);
+  counts.lines = tasks * rows * taps;
+  if (!(kernel.stored && std::fmod(depth, whole_words) == 0))
+    counts.copied = counts.lines * ceil_div(depth, kernel.lanes * kernel.pack);
+  const double elements = static_cast<double>(p.groups * p.c) * pixels(p, p.in());
+  counts.results = tasks * rows * vectors + 2 * elements / kernel.lanes;
+  if (!p.epilogue.empty()) counts.tails = elements;
+  counts.tasks = tasks;
+  if (!p.packed_w) counts.packing = static_cast<double>(p.groups) * all_taps * words * vectors;
+  return counts;
+}
+
 // kernels/cpu/conv/data.h
 Counts blocked_data(const ConvProblem& p, const Kernel& kernel) {
   constexpr double kFewTiles = 3,
@@ -126,9 +163,19 @@ Counts blocked_data(const ConvProblem& p, const Kernel& kernel) {
   const bool integers = p.data_type == DataType::int8, whole = std::fmod(depth, whole_words) == 0;
   const bool raised = kernel.facts.instruction == Instruction::dot_int8;
   const bool folded = folds(p, kernel), line_is_even = !folded || p.groups == 1;
-  const bool in_place =
-      kernel.stored && line_is_even && segments <= kMostSegments && (integers || whole) && (!raised || p.groups == 1);
-  if (!in_place) {
+  const bool few_segments = segments <= kMostSegments;
+  const bool in_place = kernel.stored && few_segments &&
+                        (folded ? kernel.pack == 1 && line_is_even : (integers || whole) && (!raised || p.groups == 1));
+  // Lines of folded taps are copied once for all pixels of a line of the result, and looked up so. Those of groups are
+  // counted as copies of each pixel's, which they were when the cycles were fitted.
+  constexpr double kLeastLine = 8;
+  const double apart = static_cast<double>(p.stride_w * p.c), line = static_cast<double>(p.out()[2]);
+  const bool by_lines = folded && line_is_even && !in_place && few_segments && line >= kLeastLine &&
+                        segments * apart <= kernel.tile_k * kernel.pack;
+  if (by_lines) {
+    counts.copied = counts.lines * apart / (kernel.lanes * kernel.pack);
+    counts.lines /= std::min(line, most_rows);
+  } else if (!in_place) {
     counts.copied = counts.lines * ceil_div(depth, kernel.lanes * kernel.pack);
     // AVX-512 copies parts of words as they lie one by one too, but a fit is better without them (the log).
     if (!(kernel.stored && kernel.wide)) counts.scattered = counts.lines * std::fmod(depth, kernel.lanes * kernel.pack);
@@ -136,7 +183,7 @@ Counts blocked_data(const ConvProblem& p, const Kernel& kernel) {
     counts.copied = rows * taps / std::clamp(taps, 1.0, 3.0) * ceil_div(depth, kernel.lanes * kernel.pack) / 2;
   }
   // Of folded taps, lines that are not even, and those that end beyond the image.
-  if (folded) counts.scattered = counts.lines * depth * (line_is_even ? 1 - all_inside(p) : 1);
+  if (folded && !by_lines) counts.scattered = counts.lines * depth * (line_is_even ? 1 - all_inside(p) : 1);
   // Sums that are the result are added up where it lies, but in phases that no tap reaches, where they are zeros.
   double reached = 1;
   bool even = true;
@@ -174,8 +221,8 @@ Counts blocked_weight(const ConvProblem& p, const Kernel& kernel) {
   double splits = std::max(1.0, std::min(ceil_div(kTasksWanted, tasks), std::floor(all_pixels / kLeastPixels)));
   splits = std::max(1.0, ceil_div(all_pixels, to_multiple(ceil_div(all_pixels, splits), kernel.tile_k * kernel.pack)));
   const double words = to_multiple(ceil_div(all_pixels, kernel.pack), kernel.step);
-  const bool in_place =
-      kernel.stored && kernel.pack == 1 && !folded && std::fmod(c, kernel.least_rows) == 0 && c >= kernel.rows;
+  const bool in_place = kernel.stored && kernel.pack == 1 && c >= kernel.rows &&
+                        (folded ? c <= kernel.tile_m : std::fmod(c, kernel.least_rows) == 0);
   const bool turned = kernel.tiles && !folded && std::fmod(c, kernel.lanes) == 0 && std::fmod(k, kernel.lanes) == 0;
   const double strips =
       in_place ? taps * ceil_div(c, kernel.rows) : row_blocks * ceil_div(std::ceil(rows / row_blocks), kernel.rows);
@@ -330,6 +377,7 @@ Counts counts_of(const ConvProblem& p, const KernelConfig& config, const Kernel&
     if (kernel.tiles) return channel_tiles(p, kernel);
     return weight ? depthwise_weight(p, kernel) : depthwise_data(p, kernel);
   }
+  if (overlaps(p, kernel)) return overlapping_lines(p, kernel);
   return weight ? blocked_weight(p, kernel) : blocked_data(p, kernel);
 }
 

@@ -100,6 +100,7 @@ Result<Source> cpu_conv_source(const CpuConvParameters& p) {
       fragments.emplace_back("conv/pack_weights.h");
       fragments.emplace_back("conv/rows.h");
       fragments.emplace_back("conv/data.h");
+      if (p.direction == ConvDirection::backward_data) fragments.emplace_back("conv/data_lines.h");
     }
     table.stages = {{"pack_tasks", "run_pack"}, {"data_tasks", "run_data"}};
   }

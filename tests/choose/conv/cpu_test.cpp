@@ -193,6 +193,17 @@ TEST(CpuConvTerms, FoldedTapsOfGroupsAreCopiedOneByOne) {
   EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("scattered"), 2 * 64 * 3 * 12);
 }
 
+TEST(CpuConvTerms, TapsOfFewChannelsAreColumnsOfBackwardData) {
+  ConvProblem problem = in_fp32(square(4, 8));
+  problem.k = 16;
+  problem.direction = ConvDirection::backward_data;
+  auto counts = counted(problem, "x86_64_v4", Pipeline::blocked);
+  EXPECT_EQ(counts.at("products"), 8 * 8 * 3 * 16 * 0.5);  // 12 columns are a vector
+  EXPECT_EQ(counts.at("tasks"), 8);                        // lines
+  problem.c = 9;                                           // more than half of a vector: nine taps of two columns
+  EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("products"), 64 * 9 * 16 * 0.5);
+}
+
 TEST(CpuConvTerms, NothingIsCountedOfNothing) {
   ConvProblem problem = in_fp32(square(16, 8));
   problem.batch = 0;

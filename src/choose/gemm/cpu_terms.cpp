@@ -15,7 +15,7 @@ namespace {
 struct Counts {
   double products = 0, dots = 0, visits = 0, reads_a = 0, reads_b = 0, sums = 0, packed_a = 0, turned_a = 0,
          packed_b = 0, turned_b = 0, runs = 0, folds = 0, weights = 0, stored_b = 0, parts = 0, results = 0, tails = 0,
-         tasks = 0;
+         far = 0, tasks = 0;
 };
 
 double round_up(double size, double step) {
@@ -99,9 +99,25 @@ struct Tasks {
   }
 };
 
+/// Pages in which lie the rows of D that every panel of a task begins, and those of row-major B where the task packs
+/// it. None where D is written past the caches (streams() in kernels/cpu/gemm/epilogue.h).
+double pages_of_task(const GemmProblem& p, const Kernel& kernel, const Tasks& tasks, bool packed) {
+  constexpr double kPage = 4096, kLine = 64, kStreamed = 1 << 20;
+  const double bytes = bits_of(p.type_d) / 8.0, row = kernel.n * bytes;
+  const auto pages = [](double rows, double bytes_of_row) { return rows * std::min(1.0, bytes_of_row / kPage) + 1; };
+  const bool lines = std::fmod(row, kLine) == 0 && std::fmod(kernel.columns * bytes, kLine) == 0 &&
+                     std::fmod(kernel.lanes * bytes, kLine / 2) == 0;
+  if (lines && kernel.batch * kernel.m * row >= kStreamed) return 0;
+  const bool packs = !packed && tasks.row_blocks == 1 && kernel.row_b;
+  const double k = static_cast<double>(p.k + p.k2);
+  return pages(std::min(kernel.m, ceil_div(kernel.m, tasks.row_blocks)), row) +
+         (packs ? pages(std::min(k, kernel.tile_k), kernel.n * bits_of(p.type_b) / 8.0) : 0);
+}
+
 // kernels/cpu/gemm/gemm.h, of one member of the batch on one thread
 Counts blocked(const GemmProblem& p, const Kernel& kernel, const CpuSpec& spec, bool packed, double splits) {
-  constexpr double kPassWords = 256;  // of AMX, of a panel
+  constexpr double kPassWords = 256;                          // of AMX, of a panel
+  constexpr double kFollowedPages = 64, kHiddenCycles = 100;  // the log of the model has both
   constexpr double kPanelShareOfL1 = 0.75;
   Counts counts;
   const Tasks tasks(kernel, splits, 1);
@@ -135,6 +151,8 @@ Counts blocked(const GemmProblem& p, const Kernel& kernel, const CpuSpec& spec, 
   if (packed || tasks.row_blocks > 1) counts.stored_b = tasks.row_blocks * kernel.words * vectors;
   counts.results = kernel.m * std::ceil(kernel.n / kernel.lanes);
   counts.tails = kernel.m * std::fmod(kernel.n, kernel.lanes);
+  if (pages_of_task(p, kernel, tasks, packed) > kFollowedPages)
+    counts.far = kernel.m * panels * std::max(0.0, 1 - counts.products / (rows * panels) / kHiddenCycles);
   counts.tasks = tasks.count / kernel.batch;
   return counts;
 }
@@ -219,6 +237,7 @@ CpuGemmTerms cpu_gemm_terms(const GemmProblem& p, const KernelConfig& config, co
                         n.parts * each,
                         n.results * each,
                         n.tails * each,
+                        n.far * each,
                         n.tasks * each,
                         1,
                         stages,

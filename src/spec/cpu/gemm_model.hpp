@@ -36,15 +36,17 @@ class JsonReader;
 ///   parts      elements of A and B that fill no vector, read one at a time
 ///   results    vectors of results
 ///   tails      elements of results that fill no vector, written one at a time
+///   far        rows of results that a panel begins, where a task's lie in so many pages that none of them is followed
+///              from panel to panel, and what of the wait for each no products hide
 ///   tasks      pieces that a thread takes at a time
 ///   call       1
 ///   stages     rounds of waking threads and waiting for them
 ///   shared     bytes that threads read of what others have in their caches
 ///   memory     that the matrices' bytes take to pass through it
-inline constexpr std::array<std::string_view, 22> kCpuGemmTerms = {
+inline constexpr std::array<std::string_view, 23> kCpuGemmTerms = {
     "products", "dots",     "visits", "reads_a", "reads_b", "sums",     "packed_a", "turned_a",
     "packed_b", "turned_b", "runs",   "folds",   "weights", "stored_b", "parts",    "results",
-    "tails",    "tasks",    "call",   "stages",  "shared",  "memory"};
+    "tails",    "far",      "tasks",  "call",    "stages",  "shared",   "memory"};
 using CpuGemmTerms = std::array<double, kCpuGemmTerms.size()>;
 
 struct CpuGemmModel {

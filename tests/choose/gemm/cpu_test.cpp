@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "choose/gemm/cpu_model.hpp"
 #include "choose/gemm/cpu_terms.hpp"
 #include "choose/random_problem.hpp"
@@ -153,6 +155,26 @@ TEST(CpuGemmRank, KIsSplitOnlyWhereThreadsWouldIdle) {
   EXPECT_EQ(splits_for(gemm_problem(DataType::fp32, 8, 16, 65536), config, spec, 1), 1);
   config.algorithm.split_k = false;
   EXPECT_EQ(splits_for(gemm_problem(DataType::fp32, 8, 16, 65536), config, spec, 8), 1);
+}
+
+/// Cycles of the term `far` of a kernel of AVX-512.
+double far_rows(std::int64_t m, std::int64_t n, std::int64_t k, std::uint16_t tile_m) {
+  const CpuSpec& spec =
+      *std::ranges::find(every_level().levels, "x86_64_v4", [](const CpuSpec& each) { return each.arch.text(); });
+  const GemmProblem p = gemm_problem(DataType::fp32, m, n, k);
+  KernelConfig config{.arch = spec.arch, .signature = *cpu_signature_of(p), .algorithm = {}};
+  config.algorithm = {.pipeline = Pipeline::blocked, .instruction = Instruction::fma_f32, .tile = {tile_m, 1056, 1024}};
+  const std::size_t far = std::ranges::find(kCpuGemmTerms, "far") - kCpuGemmTerms.begin();
+  return cpu_gemm_terms(p, config, spec, 1)[far] * spec.clock_hz;
+}
+
+TEST(CpuGemmTerms, RowsOfResultsInManyPagesAreFar) {
+  EXPECT_NEAR(far_rows(109, 1307, 37, 192), 109 * 28 * (1 - 37 * 3 / 2.0 / 100), 109 * 28 * 0.1);
+  EXPECT_EQ(far_rows(109, 1307, 37, 96), 0);    // 55 rows
+  EXPECT_EQ(far_rows(109, 200, 37, 192), 0);    // 22 pages
+  EXPECT_EQ(far_rows(109, 1307, 512, 192), 0);  // hidden by products
+  EXPECT_EQ(far_rows(4096, 1024, 37, 192), 0);  // written past the caches
+  EXPECT_GT(far_rows(4096, 1023, 37, 192), 0);
 }
 
 }  // namespace

@@ -167,6 +167,8 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
   // Kernels of caches of 8 bits are of one pipeline.
   constexpr double kListKeys = 64;
   const double list_us = shape.uneven && !shape.narrow ? model.list_us * facts.tile_keys / kListKeys : 0;
+  // A block of narrow keys that is alone looks the pages of its next piece up while nothing else runs on its SM.
+  const double turn_us = model.turn_us + (shape.uneven && narrow && facts.blocks_per_sm == 1 ? model.list_us : 0);
   CudaDecodeWork best;
   const auto take = [&](std::int64_t items, std::int64_t piece_tiles) {
     CudaDecodeWork cut = work;
@@ -190,7 +192,7 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     const double part_bytes =
         pieces > 1 ? 2 * blocks * part_rows * (s.head_dim_v + TS_DECODE_STATE_FLOATS) * sizeof(float) : 0;
     cut.seconds =
-        (chip.launch_us + model.start_us + list_us + std::max(0.0, blocks / slots - 1) * model.turn_us) * kMicrosecond +
+        (chip.launch_us + model.start_us + list_us + std::max(0.0, blocks / slots - 1) * turn_us) * kMicrosecond +
         static_cast<double>(piece_tiles) * steps + (cut.joins_apart ? apart : by_last) +
         part_bytes / model.part_bytes_per_second;
     return cut;
@@ -286,15 +288,28 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     double limit = best.seconds;  // of a cluster's seconds
     if (shape.uneven) {
       const CudaDecodeWork for_longest = best_of(shape.heads_kv * work.row_blocks);
-      const std::int64_t enough = std::max<std::int64_t>(
-          ceil_div(std::int64_t{model.list.piece_keys}, std::int64_t{facts.tile_keys}), model.list.piece_steps);
-      best = take(work.items, std::max(for_longest.piece_tiles, std::min(best.piece_tiles, enough)));
+      const auto take_least = [&](std::int64_t steps) {
+        const std::int64_t of_keys = ceil_div(std::int64_t{model.list.piece_keys}, std::int64_t{facts.tile_keys});
+        const std::int64_t enough = std::max(of_keys, steps);
+        return take(work.items, std::max(for_longest.piece_tiles, std::min(best.piece_tiles, enough)));
+      };
+      // Partials of latent rows are wide, and where each block has one clusters join them: so pieces are longer there,
+      // and of many heads, and where half of the SMs have one of the longest alone.
+      const CudaDecodeWork longer = take_least(2 * std::int64_t{model.list.piece_steps});
+      const bool many_heads = part_rows >= static_cast<double>(kManyRows);
+      const bool one_each = longer.blocks <= static_cast<std::int64_t>(slots);
+      const bool spread = static_cast<double>(longer.pieces) >= model.list.busy * chip.sms / 2;  // of one sequence
+      best = s.latent && (many_heads || one_each || spread) ? longer : take_least(model.list.piece_steps);
       if (model.cluster) limit = model.cluster->may_take * for_longest.seconds;
     }
     best = best_by_cluster(best, limit);
   }
   if (shape.uneven && best.cluster == 0) {
-    best.queued = config.algorithm.pipeline == Pipeline::decode_wgmma && best.blocks > static_cast<std::int64_t>(slots);
+    // As the kernels have it: kTakesFromQueue.
+    constexpr int kQueuedRows = 16;
+    const bool takes_from_queue = config.algorithm.pipeline == Pipeline::decode_wgmma ||
+                                  (has_narrow_cache(s) && !s.latent && facts.tile_rows == kQueuedRows);
+    best.queued = takes_from_queue && best.blocks > static_cast<std::int64_t>(slots);
     best.blocks = std::min(best.blocks, static_cast<std::int64_t>(slots));
     // Two pieces a block, so that rounding leaves little of the chip idle; partials of latent rows are too wide for
     // that.
@@ -303,7 +318,9 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     if (best.wanted_pieces > 0 && !s.latent) {
       if (!shape.ragged) best.wanted_of_even = pieces_of_even(work.items, best.blocks, model.list.busy);
       // Sequences as long as the bound says are cut into longer pieces than the shortest that there may be.
-      const std::int64_t length = std::max(best.piece_tiles, wanted_tiles);
+      // Of 16 bits the tile that is best for one length loses more where lengths differ, so others decide.
+      const std::int64_t wanted = narrow && best.wanted_of_even > 0 ? best.wanted_of_even : best.wanted_pieces;
+      const std::int64_t length = std::max(best.piece_tiles, ceil_div(work.items * tiles, wanted));
       const std::int64_t pieces =
           std::max<std::int64_t>(1, (tiles + length / 2) / length);  // as the kernel counts them
       best.seconds = take(work.items, ceil_div(tiles, pieces)).seconds;

@@ -179,7 +179,7 @@ void latent_wgmma_facts(const AttentionSignature& s, const Algorithm& a, CudaAtt
 
 void decode_facts(const AttentionSignature& s, const Algorithm& a, CudaAttentionResources& facts) {
   facts.row_warps = a.tile[0] / 16;
-  facts.key_warps = facts.row_warps > 0 ? kDecodeWarps / facts.row_warps : 0;
+  facts.key_warps = facts.row_warps > 0 ? decode_warps(a.tile[1]) / facts.row_warps : 0;
   facts.warps = facts.row_warps * facts.key_warps;
   facts.warp_keys = facts.key_warps > 0 ? a.tile[1] / facts.key_warps : 0;
   facts.threads = 32 * facts.warps;

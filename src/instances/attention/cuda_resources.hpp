@@ -38,8 +38,12 @@ struct CudaAttentionResources {
   int operand_registers = 0;   ///< the most that one instruction names as its accumulator
 };
 
-/// Warps of a block of the decode template.
+/// Warps of a block of the decode template, and of one that has more keys in a step: then it has an SM for itself.
 inline constexpr int kDecodeWarps = 4;
+inline constexpr int kMostKeysOfDecodeWarps = 128;
+constexpr int decode_warps(int tile_keys) {
+  return tile_keys > kMostKeysOfDecodeWarps ? 2 * kDecodeWarps : kDecodeWarps;
+}
 
 /// The config must be attention with a native NVIDIA pipeline and a tile of whole warps (portable) or warpgroups.
 [[nodiscard]] CudaAttentionResources cuda_attention_resources(const KernelConfig& config);

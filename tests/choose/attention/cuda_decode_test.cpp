@@ -242,7 +242,25 @@ TEST(CudaDecode, NarrowKeysAreCutForTheRateOfABlock) {
   AttentionProblem p = decode_problem(1, 32, 8, 65536);
   p.page_size = 64, p.cache = KvElements::fp8;
   const KernelConfig config = decode_kernels(p).front();
-  EXPECT_TRUE(config.algorithm.tile[1] == 128 || work_of(p, config).blocks > hopper().reference.sms);
+  EXPECT_TRUE(config.algorithm.tile[1] >= 128 || work_of(p, config).blocks > hopper().reference.sms);
+}
+
+// Where key heads are about as many as SMs, a block of eight warps has one alone: none of them is cut, if all have one
+// length. Many more are walked by two blocks an SM, whose starts and ends overlap.
+TEST(CudaDecode, NarrowKeyHeadsHaveAnSmEach) {
+  const auto first = [](std::int64_t batch, std::int64_t keys) {
+    AttentionProblem p = decode_problem(batch, 32, 8, keys);
+    p.page_size = 64, p.cache = KvElements::fp8;
+    return std::pair(decode_kernels(p).front(), work_of(p, decode_kernels(p).front()));
+  };
+  const auto [config, work] = first(16, 8192);
+  EXPECT_EQ(config.algorithm.tile[1], 256);
+  EXPECT_EQ(cuda_attention_resources(config).warps, 8);
+  EXPECT_TRUE(work.apart);
+  EXPECT_TRUE(work.queued) << "lengths may differ";
+  EXPECT_EQ(work.wanted_of_even, work.items);
+  for (const std::int64_t batch : {32, 64}) EXPECT_EQ(first(batch, 4096).first.algorithm.tile[1], 128) << batch;
+  EXPECT_EQ(cuda_attention_resources(first(64, 4096).first).warps, 4);
 }
 
 // The kernel and the least piece follow from types, heads and queries; the most pieces too.
@@ -365,6 +383,23 @@ TEST(CudaDecode, LatentRowsAreJoinedByClustersWhereEachBlockHasOnePiece) {
   EXPECT_EQ(cluster(other), 0) << "sequences have as many queries as they like";
   other = p, other.page_size = 0;
   EXPECT_EQ(cluster(other), 0) << "tensors";
+}
+
+// Where each block has a piece clusters join them, of sixteen steps at least. Of a queue of few heads eight are enough,
+// so that no block reads twice as long as others; partials of many heads would take much memory.
+TEST(CudaDecode, LatentQueuesHaveShorterPieces) {
+  const auto piece_of = [](std::int64_t batch, std::int64_t heads, std::int64_t rows) {
+    AttentionProblem p = decode_problem(batch, heads, 1, rows);
+    p.head_dim_qk = 576, p.head_dim_v = 512, p.latent = true, p.page_size = 64;
+    return work_of(p, decode_kernels(p).front());
+  };
+  EXPECT_EQ(piece_of(32, 64, 8192).piece_tiles, 16);
+  EXPECT_GT(piece_of(32, 64, 8192).cluster, 1);
+  for (const auto& [batch, rows] : {std::pair(128, 4096), std::pair(64, 8000)}) {
+    EXPECT_TRUE(piece_of(batch, 16, rows).queued) << rows;
+    EXPECT_EQ(piece_of(batch, 16, rows).piece_tiles, 8) << rows;
+    EXPECT_GE(piece_of(batch, 128, rows).piece_tiles, 16) << rows;
+  }
 }
 
 TEST(CudaDecode, FewRowsInPagesAreReadByNoOtherKernel) {

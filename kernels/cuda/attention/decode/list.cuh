@@ -46,7 +46,16 @@ struct WholeBlock {
   TS_DEVICE static int thread() { return threadIdx.x; }
   TS_DEVICE static void sync() { __syncthreads(); }
   TS_DEVICE static bool all(bool holds) { return __syncthreads_and(holds); }
-  static constexpr bool kTakesFromQueue = false, kStartsEarly = ts::kStartsEarly, kClusters = false;
+  static constexpr bool kTakesFromQueue = ts::kTakesFromQueue, kStartsEarly = ts::kStartsEarly, kClusters = false;
+  TS_DEVICE static bool is_first_of_block() { return threadIdx.x == 0; }
+  TS_DEVICE static int tell(u32 shared, int number, u32&) {
+    const u32 place = shared + kListOffset;
+    if (threadIdx.x == 0) asm volatile("st.shared.b32 [%0], %1;" ::"r"(place), "r"(number) : "memory");
+    __syncthreads();
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(number) : "r"(place) : "memory");
+    __syncthreads();
+    return number;
+  }
   static constexpr int kListOffset = ts::kListOffset;  // in shared memory, eight bytes for each warp
 };
 

@@ -25,8 +25,7 @@ class PieceQueue {
   u32 parity_ = 0;  // of the barriers that teams tell by
 };
 
-// Calls use(number) for every piece that the block has of `total`. A whole block that works together takes turns with
-// the others: the queue would cost it registers that wide rows do not have.
+// Calls use(number) for every piece that the block has of `total`. Blocks that take nothing from the queue take turns.
 template <class Team, class Use>
 TS_DEVICE void each_of_queue(const TsCudaDecodeArgs& args, u32 shared, int total, Use use) {
   if constexpr (!Team::kTakesFromQueue) {

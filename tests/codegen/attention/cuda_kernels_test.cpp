@@ -163,7 +163,7 @@ TEST_F(CudaAttentionKernels, DecodeIsHealthy) {
         return true;
       });
   }
-  EXPECT_EQ(configs.size(), 55u);
+  EXPECT_EQ(configs.size(), 57u);
   AttentionSignature latent = signature_of(576, 512, DataType::bf16, MaskKind::causal);
   latent.latent = true;
   AttentionSignature paged = latent;
@@ -180,7 +180,7 @@ TEST_F(CudaAttentionKernels, DecodeIsHealthy) {
       configs.push_back(config);
       return true;
     });
-  EXPECT_EQ(configs.size(), 76u);
+  EXPECT_EQ(configs.size(), 78u);
   check_instances(testing::some(configs, 3), true);
 }
 

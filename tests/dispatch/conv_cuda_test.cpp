@@ -161,7 +161,8 @@ TEST_P(CudaConvSlices, EveryPipelineComputesRandomProblems) {
     const auto reference = conv->reference(0);
     ASSERT_TRUE(reference) << reference.error().text();
     for (const std::string& kernel : kernels_for(conv->problem(), seed)) {
-      Dispatcher dispatcher({.device = kConvDevice, .kernel = kernel});
+      // Some add partials in any order.
+      Dispatcher dispatcher({.device = kConvDevice, .determinism = Determinism::tolerant, .kernel = kernel});
       const auto plan = dispatcher.plan(conv->problem());
       ASSERT_TRUE(plan) << plan.error().text();
       auto trial = Trial<Conv>::create(*conv, kConvDevice);

@@ -170,12 +170,13 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
   }
   std::ranges::stable_sort(ranked, {}, [&](const Ranked& one) {
     const double seconds = one.candidate.predicted_seconds;
-    if (!is_fitted) return std::tuple(one.place, seconds, 0);
+    if (!is_fitted) return std::tuple(one.place, seconds, 0, 0.0);
     const bool is_choice = one.place == least && least < 1;
     const bool is_favoured =
         is_choice && !has_few_rows(shape) && !shape.ragged && fills_chip(one.candidate.recipe.main(), spec, shape);
+    // Of the same tile with queries packed or not the one with fewer tiles reads keys less often.
     return std::tuple(one.place > 1 ? 1 : 0, is_favoured ? spec.attention_model->first_choice_share * seconds : seconds,
-                      is_choice ? 0 : 1);
+                      is_choice ? 0 : 1, cuda_row_blocks(one.candidate.recipe.main(), shape));
   });
   std::vector<Candidate> out;
   out.reserve(ranked.size());

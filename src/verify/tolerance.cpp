@@ -88,9 +88,12 @@ Result<GemmTolerance> gemm_tolerance(ElementType input, ElementType output) {
                 "fp32, fp16, bf16, fp8e4m3, fp8e5m2 or int8");
   }
   switch (output) {
-    // N: a sum's error enters squared; 1e-10 is a relative error of 1.4e-5.
+    // N: a sum's error enters squared; 1e-10 is a relative error of 1.4e-5. A sum of 8-bit products is rounded once in
+    // so many, and like B's its errors add up by their squares (on an H100 they grow with k:
+    // docs/log/2026-11-cuda-gemm.md).
     case ElementType::fp32:
       tolerance.norm_wise = is_fp8 ? kFp8Sums * kFp8Sums : 1e-10;
+      tolerance.norm_wise_terms = is_fp8 ? kFp8Terms : 0;
       return tolerance;
     // R: a kernel rounds once where the naive computation rounds after every operation. N: as for attention.
     case ElementType::fp16:

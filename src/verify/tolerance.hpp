@@ -53,7 +53,8 @@ struct ElementTerms {
 struct GemmTolerance {
   double relative_max = 0, relative_mean = 0;  ///< check R, as for attention
   double norm_wise = 0;                        ///< check N of a member of the batch; 0: the check does not apply
-  double accumulator_roundoff = 0;             ///< of the sums; 0: they are exact
+  double norm_wise_terms = 0;       ///< N's limit is of sums of so many products, and grows with longer ones; 0: of any
+  double accumulator_roundoff = 0;  ///< of the sums; 0: they are exact
 };
 /// An error for types GEMM is not computed in.
 [[nodiscard]] Result<GemmTolerance> gemm_tolerance(ElementType input, ElementType output);

@@ -311,6 +311,35 @@ TEST(Float64Gemm, Int32WrapsAround) {
   EXPECT_EQ(reference->float64().d[0], -2147483648.0 + 32768);
 }
 
+// Tensor cores add 32 products of 8 bits to a sum and keep so many bits of it: the longer the sum, the more of these
+// errors it has. On an H100 the squared error of 120x192xk is 6.9e-11 k of the squared norm, k from 1536 to 32768.
+TEST(GemmCheck, LongSumsOf8BitsMayBeOffByTheirBitsAndNotByMore) {
+  for (const std::int64_t k : {64, 1536, 8192}) {
+    const RandomGemm call(
+        {.input = ElementType::fp8e4m3, .output = ElementType::fp32, .batch = 1, .m = 24, .n = 20, .k = k, .seed = 5});
+    const GemmTensors& t = call.tensors;
+    const auto reference = GemmReference::make(t, ElementType::fp32, 1);
+    ASSERT_TRUE(reference) << reference.error().text();
+    const auto judged = [&](int bits) {
+      std::vector<double> d;
+      for (std::int64_t i = 0; i < 24; ++i)
+        for (std::int64_t j = 0; j < 20; ++j) {
+          double sum = 0;
+          for (std::int64_t p = 0; p < k; p += 32) {
+            for (std::int64_t q = p; q < p + 32; ++q) sum += element(t.a, 0, i, q) * element(t.b, 0, q, j);
+            int exponent = 0;
+            const double share = std::frexp(sum, &exponent);
+            sum = std::ldexp(std::nearbyint(std::ldexp(share, bits)), exponent - bits);
+          }
+          d.push_back(sum);
+        }
+      return reference->judge(d);
+    };
+    EXPECT_NE(judged(13).outcome, Outcome::fail) << k << ": " << judged(13).reason;
+    EXPECT_EQ(judged(10).outcome, Outcome::fail) << k;
+  }
+}
+
 TEST(GemmCheck, AmaxIsJudged) {
   GemmOptions o{.input = ElementType::bf16, .output = ElementType::bf16, .epilogue = {EpilogueOp::amax}};
   const Subject s(o);

@@ -62,6 +62,8 @@ TEST_F(BrokenSpec, SaysFilePathValueAndWhatWouldBeRight) {
   EXPECT_NE(error_of(with("\"flash\"", "\"flush\"")).find("did you mean flash"), std::string::npos);
   EXPECT_NE(error_of(with("-march=x86-64-v4", "-fplugin=evil.so")).find("machine flags"), std::string::npos);
   EXPECT_NE(error_of(with("\"x86_64_v4\"", "\"X86/../v4\"")).find("$.arch"), std::string::npos);
+  EXPECT_NE(error_of(with("\"hidden_cycles\": 100", "\"hidden_cycles\": 0")).find("$.gemm.far.hidden_cycles is 0"),
+            std::string::npos);
 }
 
 TEST_F(BrokenSpec, AModelHasCoefficientsOfEveryKernelAndOfTermsAlone) {

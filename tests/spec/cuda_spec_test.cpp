@@ -111,6 +111,7 @@ TEST(CudaSpec, BrokenOnesSayFilePathValueAndWhatWouldBeRight) {
   says("\"idle_rows\": 0.2", "\"idle_rows\": 2", "$.attention_fwd.model.idle_rows is 2");
   says("\"uneven_end\": 0.1", "\"uneven_end\": -0.1", "$.attention_fwd.model.uneven_end is -0.1");
   says("\"missing_block\": 0.2", "\"missing_block\": 20", "$.attention_fwd.model.missing_block is 20");
+  says("\"neighbours\": 16", "\"neighbours\": 0", "$.gemm.neighbours is 0");
   says("\"cut_box_ns\": 4.0", "\"cut_box_ns\": 0", "$.attention_fwd.model.cut_box_ns is 0");
   says("\"round_us\": ", "\"round_us\": -", "above 0");
   says("\"times\": 2.54", "\"times\": 0", "$.attention_fwd.model.narrow_keys[0].times is 0");

@@ -116,8 +116,7 @@ double pages_of_task(const GemmProblem& p, const Kernel& kernel, const Tasks& ta
 
 // kernels/cpu/gemm/gemm.h, of one member of the batch on one thread
 Counts blocked(const GemmProblem& p, const Kernel& kernel, const CpuSpec& spec, bool packed, double splits) {
-  constexpr double kPassWords = 256;                          // of AMX, of a panel
-  constexpr double kFollowedPages = 64, kHiddenCycles = 100;  // the log of the model has both
+  constexpr double kPassWords = 256;  // of AMX, of a panel
   constexpr double kPanelShareOfL1 = 0.75;
   Counts counts;
   const Tasks tasks(kernel, splits, 1);
@@ -151,8 +150,8 @@ Counts blocked(const GemmProblem& p, const Kernel& kernel, const CpuSpec& spec, 
   if (packed || tasks.row_blocks > 1) counts.stored_b = tasks.row_blocks * kernel.words * vectors;
   counts.results = kernel.m * std::ceil(kernel.n / kernel.lanes);
   counts.tails = kernel.m * std::fmod(kernel.n, kernel.lanes);
-  if (pages_of_task(p, kernel, tasks, packed) > kFollowedPages)
-    counts.far = kernel.m * panels * std::max(0.0, 1 - counts.products / (rows * panels) / kHiddenCycles);
+  if (pages_of_task(p, kernel, tasks, packed) > spec.gemm_followed_pages)
+    counts.far = kernel.m * panels * std::max(0.0, 1 - counts.products / (rows * panels) / spec.gemm_hidden_cycles);
   counts.tasks = tasks.count / kernel.batch;
   return counts;
 }

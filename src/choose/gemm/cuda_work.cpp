@@ -13,11 +13,6 @@ namespace {
 
 constexpr std::int64_t kMostSplits = 16;  // of a tile that is in no row of the table
 
-/// Blocks that begin one after another stand on the SMs of a GPC, 16 or 18 of GH100's: what these read in common passes
-/// L2 once. Where all tiles run at a time, a GPC's should read the least of A and B: 1000 x 576 x 7168 by 80 x 64 takes
-/// 21.8 us where its 13 rows of tiles are one band, 16.6 in bands of four (bf16, H200); in any order at random 24.4.
-constexpr std::int64_t kNeighbours = 16;
-
 /// A round of tiles reads the least of A and B where it is as high as it is wide; all bands are of about one height.
 int band_of(const Algorithm& a, const CudaGemmShape& shape, std::int64_t clusters_at_a_time) {
   const int height = std::max(a.tile[0] * a.cluster[0], 1), width = std::max(a.tile[1] * a.cluster[1], 1);
@@ -103,7 +98,10 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmTile* row,
   const std::int64_t at_a_time = std::max<std::int64_t>(cuda_gemm_blocks_at_a_time(a, facts, spec) / cluster, 1);
   const bool one_round = a.pipeline == Pipeline::warp_specialized && shape.grouping == GemmGrouping::none &&
                          cluster == 1 && a.cluster_k == 1 && !a.split_k && tiles <= at_a_time;
-  CudaGemmWork work{.band = band_of(a, shape, one_round ? kNeighbours : at_a_time)};
+  // Where all tiles run at a time, those of a GPC should read the least of A and B: 1000 x 576 x 7168 by 80 x 64 takes
+  // 21.8 us where its 13 rows of tiles are one band, 16.6 in bands of four (bf16, H200); in any order at random 24.4.
+  const std::int64_t side_by_side = one_round && spec.gemm.neighbours > 0 ? spec.gemm.neighbours : at_a_time;
+  CudaGemmWork work{.band = band_of(a, shape, side_by_side)};
   if (a.stream_k) {
     const std::int64_t each = tiles / cluster, steps = std::max<std::int64_t>(cuda_gemm_steps(shape, facts.stage_k), 1);
     const std::int64_t clusters =

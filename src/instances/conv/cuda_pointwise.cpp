@@ -63,8 +63,7 @@ constexpr CudaConvRule kPointwiseRules[] = {
      direction_and_type},
     {"warps_have_sixteens_of_pixels",
      "a block has a multiple of 16 pixels for each warp, of at most 160 channels, a multiple of 32; 192 went through "
-     "memory "
-     "(ptxas 13.0)",
+     "memory (ptxas 13.0)",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
        return a.wave[0] >= 1 && a.wave[0] <= 16 && a.tile[0] > 0 && a.tile[0] % (16 * a.wave[0]) == 0 &&

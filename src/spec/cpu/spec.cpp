@@ -161,10 +161,14 @@ Result<GemmEpilogue> read_epilogue(const JsonReader& reader) {
 }
 
 Status read_gemm(const JsonReader& reader, CpuSpec& spec) {
-  TS_TRY(reader.only({"epilogues", "instructions", "model", "warm_model", "warm_on"}));
+  TS_TRY(reader.only({"epilogues", "instructions", "model", "warm_model", "warm_on", "far"}));
   TS_ASSIGN(spec.gemm_model, read_cpu_gemm_model(reader.at("model")));
   TS_ASSIGN(spec.gemm_warm_model, read_cpu_gemm_model(reader.at("warm_model")));
   TS_ASSIGN(spec.gemm_warm_on, reader.at("warm_on").strings());
+  const JsonReader far = reader.at("far");
+  TS_TRY(far.only({"followed_pages", "hidden_cycles"}));
+  TS_ASSIGN(spec.gemm_followed_pages, positive(far.at("followed_pages")));
+  TS_ASSIGN(spec.gemm_hidden_cycles, positive(far.at("hidden_cycles")));
   TS_ASSIGN(const auto epilogues, reader.at("epilogues").elements());
   for (const JsonReader& each : epilogues) {
     TS_ASSIGN(const GemmEpilogue epilogue, read_epilogue(each));

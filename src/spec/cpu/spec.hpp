@@ -93,6 +93,9 @@ struct CpuSpec {
   CpuGemmModel gemm_warm_model;                        ///< in warm caches: how many threads a call is worth
   /// Beginnings of the chips whose kernels go by the warm model too, as nothing was measured there in cold caches.
   std::vector<std::string> gemm_warm_on;
+  /// Of the models' term `far`: so many pages a core follows from panel to panel, and products of so many cycles hide
+  /// the wait for a row that it does not.
+  double gemm_followed_pages = 0, gemm_hidden_cycles = 0;
   CpuConvModel conv_model;
 };
 

@@ -172,10 +172,11 @@ Result<std::vector<CudaGemmPipeline>> read_cuda_pipelines(const JsonReader& read
 }
 
 Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
-  TS_TRY(reader.only({"join", "cluster_join", "efficiency_without_row", "int8_ping_pong", "lone_turn_us", "row_ns",
-                      "apart_row_ns", "straddle_ns", "cut_straddle_ns", "pair_bytes_per_second", "stream", "portable",
-                      "b_first_m", "late_launch_dependents", "transpose_us", "scale_us", "list_gflop", "epilogues",
-                      "pipelines"}));
+  TS_TRY(reader.only(
+      {"join",         "cluster_join", "efficiency_without_row", "int8_ping_pong",        "lone_turn_us", "row_ns",
+       "apart_row_ns", "straddle_ns",  "cut_straddle_ns",        "pair_bytes_per_second", "stream",       "portable",
+       "b_first_m",    "neighbours",   "late_launch_dependents", "transpose_us",          "scale_us",     "list_gflop",
+       "epilogues",    "pipelines"}));
   CudaGemmSpec spec;
   const auto figure = [](const JsonReader& from, double& into) -> Status {
     TS_ASSIGN(into, from.number());
@@ -218,6 +219,9 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
   spec.apart_row_ns = std::max(spec.apart_row_ns, spec.row_ns);
   if (reader.has("straddle_ns")) TS_TRY(figure(reader.at("straddle_ns"), spec.straddle_ns));
   if (reader.has("cut_straddle_ns")) TS_TRY(figure(reader.at("cut_straddle_ns"), spec.cut_straddle_ns));
+  if (reader.has("neighbours")) {
+    TS_ASSIGN(spec.neighbours, reader.at("neighbours").integer<int>(1, 1024));
+  }
   if (reader.has("pair_bytes_per_second")) {
     TS_ASSIGN(spec.pair_bytes_per_second, reader.at("pair_bytes_per_second").number());
     if (!(spec.pair_bytes_per_second > 0)) return reader.at("pair_bytes_per_second").refuse("a number above 0");

@@ -104,6 +104,9 @@ struct CudaGemmSpec {
   /// Of a step, wgmma templates ask for B before A in products of at most so many rows: B comes from memory then, A
   /// from the L2 cache. 0: never.
   double b_first_m = 0;
+  /// Blocks that begin one after another and stand on SMs of one GPC: what these read in common passes L2 once. 0: not
+  /// known.
+  int neighbours = 0;
   /// They let the next kernel start when blocks end where two rows of tiles and more, but in several rounds so many at
   /// most, share columns of B, and tiles have so many steps of k at least. Measured: docs/cuda_gemm.md, "When the next
   /// kernel starts". 0: never.

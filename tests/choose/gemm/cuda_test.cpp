@@ -542,8 +542,9 @@ TEST(CudaGemmRank, ARoundOfTilesIsAboutAsHighAsItIsWide) {
 TEST(CudaGemmRank, NeighboursOfOneRoundReadLittle) {
   KernelConfig config = hopper_config();
   config.algorithm.tile = {128, 96, 64};
-  const CudaSpec& spec = arch("sm_90a");
+  CudaSpec spec = arch("sm_90a");
   const auto band = [&](std::int64_t m, std::int64_t n) { return cuda_gemm_work(config, spec, {m, n, 7168}).band; };
+  EXPECT_EQ(spec.gemm.neighbours, 16);
   EXPECT_EQ(band(2778, 576), 4) << "22 x 6 tiles at a time, of which 16 neighbours are 4 x 4";
   EXPECT_EQ(band(2778, 672), 11) << "22 x 7 in two rounds";
   config.algorithm.cluster = {1, 2};
@@ -551,6 +552,9 @@ TEST(CudaGemmRank, NeighboursOfOneRoundReadLittle) {
   config.algorithm.cluster = {1, 1};
   config.algorithm.split_k = true;
   EXPECT_EQ(band(1000, 576), 8) << "parts of a tile are neighbours";
+  config.algorithm.split_k = false;
+  spec.gemm.neighbours = 0;
+  EXPECT_EQ(band(2778, 576), 11) << "nothing is known of neighbours";
 }
 
 TEST(CudaGemmRank, AGridHasNoMoreClustersThanRunAtATime) {

@@ -320,7 +320,7 @@ TEST(GemmCheck, LongSumsOf8BitsMayBeOffByTheirBitsAndNotByMore) {
     const GemmTensors& t = call.tensors;
     const auto reference = GemmReference::make(t, ElementType::fp32, 1);
     ASSERT_TRUE(reference) << reference.error().text();
-    const auto judged = [&](int bits) {
+    const auto judged = [&](const GemmReference& by, int bits) {
       std::vector<double> d;
       for (std::int64_t i = 0; i < 24; ++i)
         for (std::int64_t j = 0; j < 20; ++j) {
@@ -333,10 +333,18 @@ TEST(GemmCheck, LongSumsOf8BitsMayBeOffByTheirBitsAndNotByMore) {
           }
           d.push_back(sum);
         }
-      return reference->judge(d);
+      return by.judge(d);
     };
-    EXPECT_NE(judged(13).outcome, Outcome::fail) << k << ": " << judged(13).reason;
-    EXPECT_EQ(judged(10).outcome, Outcome::fail) << k;
+    EXPECT_NE(judged(*reference, 13).outcome, Outcome::fail) << k << ": " << judged(*reference, 13).reason;
+    EXPECT_EQ(judged(*reference, 10).outcome, Outcome::fail) << k;
+
+    // With scales along k each block's sum leaves the tensor cores: there one long sum is a fault.
+    const float one = 1;
+    GemmTensors scaled = t;
+    scaled.scale_a = scaled.scale_b = {.view = {.data = &one}, .lines = 1, .depth = 128};
+    const auto of_blocks = GemmReference::make(scaled, ElementType::fp32, 1);
+    ASSERT_TRUE(of_blocks) << of_blocks.error().text();
+    EXPECT_EQ(judged(*of_blocks, 13).outcome == Outcome::fail, k > 1000) << k;
   }
 }
 

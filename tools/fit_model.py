@@ -262,15 +262,20 @@ class Data:
         return out
 
     def of_rows(self, fitted):
-        """What a round takes of each row of tiles whose kernels were timed, and its rate; of those that have had the same
-        figures as one of these, the same again."""
+        """What a round takes of each row of tiles whose kernels were timed, and its rate; of those of the same tile that have
+        had the same figures as one of these, the same again."""
         own = sum((coefficients[len(self.names):] for coefficients in fitted.values()), np.zeros(2 * len(self.of_tiles)))
         found = [(row, {"round_us": microseconds, "efficiency": row["efficiency"] / (1 + slower)})
                  for (_, _, row), microseconds, slower in zip(self.of_tiles, own, own[len(self.of_tiles):]) if microseconds > 0]
         timed = [row for row, _ in found]
-        of_figures = {tuple(row[name] for name in figures): figures for row, figures in found}
-        alike = [(row, of_figures.get((row["round_us"], row["efficiency"]))) for _, _, row in self.of_tiles if row not in timed]
+        as_before = {self.row_key(row): figures for row, figures in reversed(found)}
+        alike = [(row, as_before.get(self.row_key(row))) for _, _, row in self.of_tiles if row not in timed]
         return found + [(row, figures) for row, figures in alike if figures]
+
+    @staticmethod
+    def row_key(row):
+        """The tile and the figures of a row."""
+        return json.dumps([row[name] for name in ("tile", "head_dim", "round_us", "efficiency")])
 
     def predict(self, fitted):
         """Seconds of all rows; of pipelines without coefficients infinite."""
@@ -359,6 +364,8 @@ def main():
     os.environ["TILESMITH_SPEC_DIR"] = str(given.spec[0].resolve().parents[1])  # the program counts by these specs, not by those in it
     texts = {path: path.read_text(encoding="utf-8") for path in given.spec}
     rows = [row for file in given.oracle for row in read_rows(file)]
+    if not rows:
+        sys.exit(f"fit_model.py: no kernel of {', '.join(given.oracle)} ran with a right result: write the files with `tilesmith bench --oracle --csv`")
     spec = json.loads(texts[given.spec[0]])
     known = coefficients_of(given.spec, rows[0]["problem"].split()[0].partition("_")[0])
     data = Data(rows, given.program, spec["arch"], RowsOfTiles(spec), {name: figures for (_, name), figures in known.items()})

@@ -100,3 +100,23 @@ def test_a_row_that_has_no_line_of_its_own_is_named():
     with pytest.raises(SystemExit, match="no line for a row.*64, 64"):
         fit_model.with_figures(json.dumps({"tiles": [row]}), [(row, {"round_us": 0.7})])
     assert '"round_us": 0.7' in fit_model.with_figures(json.dumps(row), [(row, {"round_us": 0.7})])
+
+
+def test_a_file_without_results_is_named(tmp_path, monkeypatch):
+    oracle, spec = tmp_path / "none.csv", tmp_path / "cuda" / "sm_90a.json"
+    spec.parent.mkdir()
+    spec.write_text(spec_text([ROWS[0][0]]))
+    oracle.write_text("problem,name,family,status,rank,first_s,second_s,look_s\nattention_fwd,k,prefill,failed,0,,,\n")
+    monkeypatch.setattr(sys, "argv", ["fit_model.py", str(oracle), "--spec", str(spec), "--write"])
+    with pytest.raises(SystemExit, match="no kernel of .*none.csv ran"):
+        fit_model.main()
+    assert spec.read_text() == spec_text([ROWS[0][0]])
+
+
+def test_a_row_that_was_not_timed_goes_with_that_of_its_tile_and_figures():
+    row = ROWS[0][0]
+    rows = [row, row | {"stages": 2}, row | {"stages": 2, "efficiency": 0.4}, row | {"tile": [64, 128]}]
+    data = fit_model.Data.__new__(fit_model.Data)
+    data.names, data.of_tiles = ("launch",), [("warpspec", frozenset(), one) for one in rows]
+    found = data.of_rows({("", "warpspec"): fit_model.np.array([1, 0.7, 0, 0, 0, 0.25, 0, 0, 0])})
+    assert [(one, figures["round_us"], figures["efficiency"]) for one, figures in found] == [(rows[0], 0.7, 0.4), (rows[1], 0.7, 0.4)]

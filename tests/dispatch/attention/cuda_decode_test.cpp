@@ -181,42 +181,48 @@ double apart(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(differences / squares);
 }
 
-// Items of eight pieces from a list; of ten, which blocks look for; and of four, six and eight, that pairs of blocks
-// join by the first kernel where the device does not hold all clusters of so many.
-TEST_F(CudaDecodeTest, RepeatsOfLatentRowsGiveTheSameBits) {
-  struct Case {
-    std::int64_t batch, queries, keys, splits;
-  };
-  for (const Case& c : {Case{3, 2, 700, 8}, {20, 1, 1200, 16}, {16, 1, 2000, 0}, {11, 1, 3000, 0}, {8, 1, 4000, 0}}) {
-    const bool small = c.batch * c.keys < 10'000;
-    AttentionProblem problem = decode_problem();
-    problem.batch = c.batch, problem.seqlen_q = c.queries, problem.seqlen_k = c.keys, problem.splits = c.splits;
-    problem.heads_q = 100, problem.heads_kv = 1, problem.head_dim_qk = 576;
-    problem.head_dim_v = 512, problem.latent = true, problem.page_size = 16;
-    testing::RandomCall call(problem, 9, 8);
-    std::vector<KernelConfig> tried = kernels(problem);
-    if (!small) tried.resize(1);
-    for (const KernelConfig& config : tried) {
-      const auto made = plan(problem, config);
-      ASSERT_TRUE(call.run(*made));
-      const std::vector<float> first = call.output();
-      if (small) {
-        EXPECT_EQ(call.judge(), "") << native_name(config) << ", batch " << c.batch;
-      }
-      for (int repeat = 0; repeat < 50; ++repeat) {
-        ASSERT_TRUE(call.run(*made));
-        ASSERT_EQ(call.output(), first) << native_name(config) << ", batch " << c.batch << ", repeat " << repeat;
-      }
-      if (small) continue;
-      // The float64 reference of these takes minutes: they are compared with keys that are not cut.
-      AttentionProblem whole = problem;
-      whole.splits = 1;
-      const auto uncut = plan(whole, config);
-      ASSERT_TRUE(call.run(*uncut));
-      EXPECT_LT(apart(first, call.output()), 0.01) << native_name(config) << ", batch " << c.batch;
+struct LatentRows {
+  std::int64_t batch, queries, keys, splits;
+};
+class CudaDecodeLatentTest : public CudaDecodeTest, public ::testing::WithParamInterface<LatentRows> {};
+
+TEST_P(CudaDecodeLatentTest, RepeatsGiveTheSameBits) {
+  const LatentRows c = GetParam();
+  const bool small = c.batch * c.keys < 10'000;
+  AttentionProblem problem = decode_problem();
+  problem.batch = c.batch, problem.seqlen_q = c.queries, problem.seqlen_k = c.keys, problem.splits = c.splits;
+  problem.heads_q = 100, problem.heads_kv = 1, problem.head_dim_qk = 576;
+  problem.head_dim_v = 512, problem.latent = true, problem.page_size = 16;
+  testing::RandomCall call(problem, 9, 8);
+  std::vector<KernelConfig> tried = kernels(problem);
+  if (!small) tried.resize(1);
+  for (const KernelConfig& config : tried) {
+    const auto made = plan(problem, config);
+    ASSERT_TRUE(call.run(*made));
+    const std::vector<float> first = call.output();
+    if (small) {
+      EXPECT_EQ(call.judge(), "") << native_name(config);
     }
+    for (int repeat = 0; repeat < 50; ++repeat) {
+      ASSERT_TRUE(call.run(*made));
+      ASSERT_EQ(call.output(), first) << native_name(config) << ", repeat " << repeat;
+    }
+    if (small) continue;
+    // The float64 reference of these takes minutes: they are compared with keys that are not cut.
+    AttentionProblem whole = problem;
+    whole.splits = 1;
+    const auto uncut = plan(whole, config);
+    ASSERT_TRUE(call.run(*uncut));
+    EXPECT_LT(apart(first, call.output()), 0.01) << native_name(config);
   }
 }
+
+// Items of eight pieces from a list; of ten, which blocks look for; and of four, six and eight, that pairs of blocks
+// join by the first kernel where the device does not hold all clusters of so many.
+INSTANTIATE_TEST_SUITE_P(Lengths, CudaDecodeLatentTest,
+                         ::testing::Values(LatentRows{3, 2, 700, 8}, LatentRows{20, 1, 1200, 16},
+                                           LatentRows{16, 1, 2000, 0}, LatentRows{11, 1, 3000, 0},
+                                           LatentRows{8, 1, 4000, 0}));
 
 // Where there are more pieces than blocks, blocks take them from a queue, which every launch leaves as it was.
 TEST_F(CudaDecodeTest, PiecesAreTakenFromAQueueByAllLaunches) {

@@ -55,6 +55,36 @@ TS_INLINE typename Group<kCount>::Ints load_bytes(const void* from) {
   }
 }
 
+// The first `count` of kCount elements, beside which no memory may be read, and zeros. AVX-512 has masks for bytes.
+template <int kCount, class T>
+TS_INLINE void read_part(const T* from, int count, T* to) {
+  constexpr int kBytes = kCount * (int)sizeof(T);
+  if constexpr (kLanes == 16 && kBytes >= 16) {
+    typedef unsigned char Bytes __attribute__((vector_size(kBytes), aligned(1), may_alias));
+    const unsigned long long mask = count > 0 ? ~0ull >> (64 - count * (int)sizeof(T)) : 0;
+    Bytes x;
+    asm("vmovdqu8 %1, %0%{%2%}%{z%}" : "=v"(x) : "m"(*reinterpret_cast<const Bytes*>(from)), "Yk"(mask));
+    *reinterpret_cast<Bytes*>(to) = x;
+  } else {
+    for (int i = 0; i < kCount; ++i) to[i] = i < count ? from[i] : T{};
+  }
+}
+
+// The first `count` of kCount elements, beside which no memory is written.
+template <int kCount, class T>
+TS_INLINE void write_part(const T* from, int count, T* to) {
+  constexpr int kBytes = kCount * (int)sizeof(T);
+  if constexpr (kLanes == 16 && kBytes >= 16) {
+    typedef unsigned char Bytes __attribute__((vector_size(kBytes), aligned(1), may_alias));
+    const unsigned long long mask = count > 0 ? ~0ull >> (64 - count * (int)sizeof(T)) : 0;
+    asm volatile("vmovdqu8 %1, %0%{%2%}"
+                 : "+m"(*reinterpret_cast<Bytes*>(to))
+                 : "v"(*reinterpret_cast<const Bytes*>(from)), "Yk"(mask));
+  } else {
+    for (int i = 0; i < count; ++i) to[i] = from[i];
+  }
+}
+
 template <Element kType, int kCount>
 TS_INLINE typename Group<kCount>::Floats load_floats(const void* from) {
   using G = Group<kCount>;

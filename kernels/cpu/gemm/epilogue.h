@@ -18,8 +18,8 @@ TS_INLINE Vec load_side(const void* tensor, long long index, int count) {
   using Type = typename StoredAs<kType>::Type;
   const Type* from = static_cast<const Type*>(tensor) + index;
   if (count >= kLanes) return load_floats<kType, kLanes>(from);
-  Type buffer[kLanes] = {};
-  for (int i = 0; i < count; ++i) buffer[i] = from[i];
+  Type buffer[kLanes];
+  read_part<kLanes>(from, count, buffer);
   return load_floats<kType, kLanes>(buffer);
 }
 
@@ -50,7 +50,7 @@ TS_INLINE void store_output(Output* to, Vec x, int count, bool stream) {
   if (count >= kLanes) return store_floats<kOutput, kLanes>(to, x);
   Output buffer[kLanes];
   store_floats<kOutput, kLanes>(buffer, x);
-  for (int i = 0; i < count; ++i) to[i] = buffer[i];
+  write_part<kLanes>(buffer, count, to);
 }
 
 // What all columns of a row share.

@@ -62,8 +62,8 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
     // The last, partial rows are packed even where the others are read as they lie.
     const int in_place = kWordsAreA ? task.rows / kRows * kRows : 0;
     if (words > 0 && in_place < task.rows)
-      pack_a(from + in_place * (kRowA ? a.leading : 1), a.leading, task.rows - in_place, elements, words,
-             packed_row(rows, in_place, 0, kRowWords), kRowWords,
+      pack_a(from + in_place * (kRowA ? a.leading : 1), a.leading, task.rows - in_place, kTiles ? kLanes : kRows / 2,
+             elements, words, packed_row(rows, in_place, 0, kRowWords), kRowWords,
              ScalesOfA(args, task.batch, task.row + in_place, depth.start(block)));
     int tile = 0;
     for (int c = 0; c < task.columns; c += kPanel) {

@@ -8,8 +8,8 @@ inline void read_as(const void* from, long long first, int count, float* to) {
   int i = 0;
   for (; i + kLanes <= count; i += kLanes) store(to + i, load_floats<kType, kLanes>(at + i));
   if (i == count) return;
-  Type rest[kLanes] = {};
-  for (int e = i; e < count; ++e) rest[e - i] = at[e];
+  Type rest[kLanes];
+  read_part<kLanes>(at + i, count - i, rest);
   store(to + i, load_floats<kType, kLanes>(rest));
 }
 
@@ -56,7 +56,7 @@ inline void write_as(const float* from, int count, void* to, long long first) {
   if (i == count) return;
   Type rest[kLanes];
   store_floats<kType, kLanes>(rest, load(from + i));
-  for (int e = i; e < count; ++e) at[e] = rest[e - i];
+  write_part<kLanes>(rest, count - i, at + i);
 }
 
 // Rounds to nearest even; what is beyond the largest number (kMost) becomes it, as on the GPUs. A NaN stays a NaN.

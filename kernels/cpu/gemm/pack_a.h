@@ -1,19 +1,20 @@
 // Packing A: block by block into the scratch of a blocked kernel's task, once into a skinny kernel's workspace.
 
 // Rows of A: for the vector micro-kernel `stride` words after another, for tiles in groups of 32 rows by 16 words. Rows
-// that fill up the last micro-tile are zeros: their sums are never used, but leftovers may be slow denormal numbers.
+// that fill up the last micro-tile, a multiple of `step`, are zeros: their sums are never used, but leftovers may be
+// slow denormal numbers.
 TS_INLINE float* packed_row(float* to, int row, int word, long long stride) {
   if constexpr (kTiles) return to + row / 32 * (32 * kTileWords) + word / 16 * (32 * 16) + row % 32 * 16 + word % 16;
   return to + row * stride + word;
 }
 
-inline void pack_a(const Stored* from, long long leading, int count, int elements, int words, float* to,
+inline void pack_a(const Stored* from, long long leading, int count, int step, int elements, int words, float* to,
                    long long row_stride, [[maybe_unused]] const ScalesOfA& scales) {
   const int stride = kTiles ? 16 : (int)row_stride;
   static_assert(!kTiles || kLanes == 16);
   if constexpr (kRowA) {
     // Row by row: memory is read in one stream.
-    for (int r = 0; r < round_up(count, kLanes); ++r) {
+    for (int r = 0; r < round_up(count, step); ++r) {
       gather_row<kOffset>(from + r * leading, r < count ? elements : 0, words, packed_row(to, r, 0, row_stride),
                           kTiles ? 32 * kLanes : kLanes);
       if constexpr (kScaledA) {
@@ -24,10 +25,17 @@ inline void pack_a(const Stored* from, long long leading, int count, int element
   } else {
     alignas(64) float block[kLanes * kLanes];
     for (int w = 0; w < words; w += kLanes) {
-      for (int r = 0; r < round_up(count, kRows); r += kLanes) {
+      for (int r = 0; r < round_up(count, step); r += kLanes) {
         gather_block<false, kOffset>(from + (long long)w * kPack * leading + r, leading, count - r,
                                      elements - w * kPack, block, kLanes, kLanes);
-        transpose_block(block, kLanes, packed_row(to, r, w, row_stride), stride);
+        const int rows = (int)min_of(kLanes, round_up(count, step) - r);
+        if (rows == kLanes) {
+          transpose_block(block, kLanes, packed_row(to, r, w, row_stride), stride);
+        } else {
+          alignas(64) float turned[kLanes * kLanes];
+          transpose_block(block, kLanes, turned, kLanes);
+          for (int i = 0; i < rows; ++i) store(packed_row(to, r + i, w, row_stride), load(turned + i * kLanes));
+        }
       }
     }
   }

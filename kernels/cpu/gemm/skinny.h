@@ -48,7 +48,7 @@ void run_pack_a(const void* args_pointer, long long task, void*) {
   const TsMatrix& a = matrix_a(args, depth, block);
   const Stored* from = static_cast<const Stored*>(a.data) + member * a.batch + first * (kRowA ? 1 : a.leading);
   float* to = static_cast<float*>(args.workspace) + member * packed.batch + packed.word(block);
-  pack_a(from, a.leading, (int)args.m, elements, words, to, packed.stride, ScalesOfA(args, member, 0, first));
+  pack_a(from, a.leading, (int)args.m, 1, elements, words, to, packed.stride, ScalesOfA(args, member, 0, first));
   if constexpr (kOffset) {
     for (int w = 0; w < words; w += kLanes)
       store(packed.ones(args, member) + packed.word(block) + w, (Vec)splat(0x01010101));

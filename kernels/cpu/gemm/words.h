@@ -54,8 +54,8 @@ TS_INLINE Vec words_along(const typename StoredAs<kType>::Type* from) {
 
 template <Element kType = kElement>
 inline Vec words_along_part(const typename StoredAs<kType>::Type* from, int elements) {
-  typename StoredAs<kType>::Type buffer[kBlockElements] = {};
-  for (int i = 0; i < elements; ++i) buffer[i] = from[i];
+  typename StoredAs<kType>::Type buffer[kBlockElements];
+  read_part<kBlockElements>(from, elements, buffer);
   return words_along<kType>(buffer);
 }
 
@@ -89,9 +89,9 @@ TS_INLINE Vec words_across(const typename StoredAs<kType>::Type* from, long long
 // The same at the matrix' edge: `rows` (at most kPack) of `count` (at most kLanes) elements exist.
 template <Element kType = kElement>
 inline Vec words_across_part(const typename StoredAs<kType>::Type* from, long long leading, int rows, int count) {
-  typename StoredAs<kType>::Type buffer[kPack * kLanes] = {};
-  for (int i = 0; i < rows; ++i)
-    for (int j = 0; j < count; ++j) buffer[i * kLanes + j] = from[i * leading + j];
+  typename StoredAs<kType>::Type buffer[kPack * kLanes];
+#pragma GCC unroll 4
+  for (int i = 0; i < kPack; ++i) read_part<kLanes>(from + i * leading, i < rows ? count : 0, buffer + i * kLanes);
   return words_across<kType>(buffer, kLanes);
 }
 

@@ -1,5 +1,6 @@
-// Convolution of groups of few channels on AMX, in software where the machine has none: cases with their checks, as a
-// dispatcher runs them, and what must not leak from group to group.
+// Convolution on AMX, in software where the machine has none: cases with their checks, as a dispatcher runs them, of
+// groups of few channels and of lines whose taps are folded into the channels; and what must not leak from group to
+// group.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -37,13 +38,21 @@ class LoneKernel final : public ConvPlan {
   const TsCpuKernel& kernel_;
 };
 
-Result<const TsCpuKernel*> tiles_of(ConvDirection direction) {
-  TS_ASSIGN(Source source, cpu_conv_source({.name = "test",
-                                            .level = CpuLevel::x86_64_amx,
-                                            .direction = direction,
-                                            .depthwise = true,
-                                            .instruction = Instruction::amx_bf16,
-                                            .element = ElementType::bf16}));
+/// The kernel of groups of few channels, or that of all problems.
+Result<const TsCpuKernel*> tiles_of(ConvDirection direction, bool of_groups) {
+  CpuConvParameters p{.name = "test",
+                      .level = CpuLevel::x86_64_amx,
+                      .direction = direction,
+                      .depthwise = of_groups,
+                      .instruction = Instruction::amx_bf16,
+                      .element = ElementType::bf16};
+  if (!of_groups) {
+    const bool weight = direction == ConvDirection::backward_weight;
+    p.tile_m = weight ? 288 : 96;
+    p.tile_n = 480;
+    p.tile_k = weight ? 128 : 256;
+  }
+  TS_ASSIGN(Source source, cpu_conv_source(p));
   if (!machine_has(CpuLevel::x86_64_amx)) source.text = with_emulated_tiles(source.text);
   return compile_kernel(source, std::getenv("TILESMITH_CACHE_DIR"));
 }
@@ -60,7 +69,8 @@ TEST_P(ConvTiles, AgreeWithTheReference) {
   ASSERT_TRUE(line) << line.error().text();
   const auto conv = ConvCase::create(std::get<RandomCall<Conv>>(*line));
   ASSERT_TRUE(conv) << conv.error().text();
-  const auto kernel = tiles_of(conv->problem().direction);
+  const bool of_groups = conv->problem().groups > 1 && conv->problem().c == conv->problem().k;
+  const auto kernel = tiles_of(conv->problem().direction, of_groups);
   ASSERT_TRUE(kernel) << kernel.error().text();
   Dispatcher dispatcher({.threads = 1});
   const auto plan = dispatcher.plan(conv->problem());
@@ -83,7 +93,20 @@ INSTANTIATE_TEST_SUITE_P(
         "--groups 2 -c 16 -k 16 --in 1300 --filter 31 --pad 15 --dtype-out fp32",
         "--direction bwd_data --groups 32 -c 16 -k 16 --in 14,14 --filter 3,3 --pad 1,1",
         "--direction bwd_data --batch 2 --groups 7 -c 4 -k 4 --in 14,13 --filter 3,4 --stride 2,3 --pad 2,1",
-        "--direction bwd_data --groups 3 -c 8 -k 8 --in 17,33 --filter 5,5 --stride 3,2 --dilation 1,3 --layout nchw"),
+        "--direction bwd_data --groups 3 -c 8 -k 8 --in 17,33 --filter 5,5 --stride 3,2 --dilation 1,3 --layout nchw",
+        "-c 3 -k 40 --in 30,41 --filter 7,7 --stride 2,2 --pad 3,3",
+        "--batch 2 -c 3 -k 33 --in 12,9 --filter 3,3 --pad 1,1 --layout nchw --epilogue bias,relu",
+        "--groups 2 -c 5 -k 9 --in 10,40 --filter 2,4 --stride 1,3 --pad 1,2 --dtype-out fp32",
+        "-c 15 -k 17 --in 6,70 --filter 3,31 --pad 1,15", "-c 2 -k 3 --in 5,4 --filter 3,9 --pad 1,4",
+        "-c 3 -k 20 --in 19,300 --filter 5,4 --dilation 3,1 --stride 1,4",
+        "--direction bwd_weight --batch 2 -c 3 -k 40 --in 30,41 --filter 7,7 --stride 2,2 --pad 3,3",
+        "--direction bwd_weight -c 1 -k 5 --in 9,9 --filter 3,3 --pad 1,1",
+        "--direction bwd_weight -c 9 -k 33 --in 12,70 --filter 2,32 --pad 1,16",
+        "--direction bwd_weight -c 15 -k 17 --in 6,70 --filter 3,31 --pad 1,15",
+        "--direction bwd_weight --batch 3 -c 3 -k 20 --in 5,4 --filter 3,9 --pad 1,4 --dtype-out fp32",
+        "--direction bwd_weight --groups 2 -c 19 -k 21 --in 9,11 --filter 3,3 --stride 2,1 --pad 1,1",
+        "--direction bwd_weight -c 40 -k 53 --in 17,13 --filter 3,2 --layout nchw",
+        "--direction bwd_weight -c 300 -k 31 --in 4,6 --filter 1,2 --dilation 1,3"),
     [](const auto& which) { return std::to_string(which.index); });
 
 // What is infinite or NaN meets the weights of its own group alone, and of its taps.
@@ -103,7 +126,7 @@ TEST(ConvTilesOfGroups, DoNotSeeOneAnother) {
                       .pad_w = kReach,
                       .pad_high_h = kReach,
                       .pad_high_w = kReach};
-  const auto kernel = tiles_of(p.direction);
+  const auto kernel = tiles_of(p.direction, true);
   ASSERT_TRUE(kernel) << kernel.error().text();
   const std::int64_t channels = p.groups * p.c;
   for (const float poison : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {

@@ -92,9 +92,11 @@ long long pack_tasks(const void* args_pointer) {
   return Grid(args).tasks_pack ? 0 : pack_parts(args);
 }
 
-// Of lines of sums that overlap (data_lines.h).
-long long line_tasks(const Call& args);
-void run_line(const Call& args, long long task, const Scratch& w);
+// Of lines of sums that overlap (data_lines.h, which forward kernels do without).
+template <class AnyCall>
+long long line_tasks(const AnyCall& args);
+template <class AnyCall>
+void run_line(const AnyCall& args, long long task, const Scratch& w);
 
 long long data_tasks(const void* args_pointer) {
   const Call args(arguments(args_pointer));

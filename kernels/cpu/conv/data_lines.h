@@ -17,7 +17,8 @@ struct LineParts {
   }
 };
 
-long long line_tasks(const Call& args) {
+template <class AnyCall>
+long long line_tasks(const AnyCall& args) {
   return args.groups * args.batch * args.x_size[0] * args.x_size[1] * LineParts(args).count;
 }
 
@@ -48,7 +49,8 @@ inline void finish_line(const Call& args, Pixel pixel, long long first, int coun
   }
 }
 
-void run_line(const Call& args, long long task, const Scratch& w) {
+template <class AnyCall>
+void run_line(const AnyCall& args, long long task, const Scratch& w) {
   const LineParts parts(args);
   const PackedWeights packed(args);
   const long long stride = args.stride[2], channels = args.overlapped, taps = args.c / channels;

@@ -54,28 +54,44 @@ alignas(64) constexpr float kZeroRow[kTileM] = {};
 struct Pixels {
   long long at[3][kPixels];
   const Stored *x[kPixels], *y[kPixels];
+  int lines, line[kPixels + 1];  // how many lines they are of; the first pixel of each, and the end
 
   // Where the rows of a segment are, for each pixel. Of folded taps, lines that begin or end beside the image are
   // copied, a pixel's to its part of `copies`.
-  void find(const Call& args, int count, const Segment& segment, const float** to, float* copies) const {
-    const auto size = [&](int d) { return (unsigned long long)args.x_size[d]; };
-    const unsigned long long size0 = size(0), size1 = size(1), size2 = size(2);
-    const bool folded = args.folded > 0;
-    for (int i = 0; i < count; ++i) {
-      const bool met = ((unsigned long long)(at[0][i] + segment.offset[0]) < size0) &
-                       ((unsigned long long)(at[1][i] + segment.offset[1]) < size1) &
-                       (folded | ((unsigned long long)(at[2][i] + segment.offset[2]) < size2));
-      to[i] = met ? reinterpret_cast<const float*>(x[i] + segment.place) : kZeroRow;
+  void find(const Call& args, const Segment& segment, const float** to, float* copies) const {
+    const auto outside = [&](int d, int i) {
+      return (unsigned long long)(at[d][i] + segment.offset[d]) >= (unsigned long long)args.x_size[d];
+    };
+    const int count = line[lines];
+    for (int l = 0; l < lines; ++l) {
+      const int begin = line[l], end = line[l + 1];
+      if (outside(0, begin) || outside(1, begin)) {
+        for (int i = begin; i < end; ++i) to[i] = kZeroRow;
+      } else if (args.folded > 0) {
+        for (int i = begin; i < end; ++i) to[i] = reinterpret_cast<const float*>(x[i] + segment.place);
+        const auto is_copied = [&](int i) {
+          const Call::Part part = args.inside(at[2][i] + segment.offset[2], segment.channel, segment.count);
+          const bool whole = part.first == 0 && part.end == segment.count;
+          if (!whole) to[i] = copy(to[i], part, segment, copies, i);
+          return !whole;
+        };
+        int first = begin, last = end - 1;
+        while (first < end && is_copied(first)) ++first;
+        while (last > first && is_copied(last)) --last;
+      } else {
+        for (int i = begin; i < end; ++i)
+          to[i] = outside(2, i) ? kZeroRow : reinterpret_cast<const float*>(x[i] + segment.place);
+      }
     }
     for (int i = count; i < count + kScatteredAhead; ++i) to[i] = kZeroRow;
-    for (int i = 0; folded && i < count; ++i) {
-      const Call::Part part = args.inside(at[2][i] + segment.offset[2], segment.channel, segment.count);
-      if ((part.first == 0 && part.end == segment.count) || to[i] == kZeroRow) continue;
-      float* const copy = copies + i * kTileM + segment.at;
-      zero_words(copy, segment.count);
-      for (long long e = part.first; e < part.end; ++e) copy[e] = to[i][e];
-      to[i] = copy;
-    }
+  }
+
+ private:
+  static const float* copy(const float* from, Call::Part part, const Segment& segment, float* copies, int pixel) {
+    Stored* const to = reinterpret_cast<Stored*>(copies) + pixel * kTileM + segment.at;
+    zero_line(to, segment.count);
+    for (long long e = part.first; e < part.end; ++e) to[e] = reinterpret_cast<const Stored*>(from)[e];
+    return reinterpret_cast<const float*>(to);
   }
 };
 
@@ -92,7 +108,7 @@ struct Scratch : Arrays {
     a = take<float>(kTileM * kTileK + 2 * kLanes);
     b = take<float>(kTileN * kTileK);
     sums = take<float>(kTileM * kTileN);
-    tiles = take<float>(kTiles ? kTileM * kRowWords : 0);
+    tiles = take<float>(kTiles ? (kTileM + kLanes) * kRowWords : 0);
     segments = take<Segment>(kTileM);
     pixels = take<Pixels>(1);
     table = take<const float*>(kReadsImage ? kMaxSegmentsInPlace * kPlaces : kPixels + kScatteredAhead);
@@ -158,9 +174,11 @@ struct Place {
 // The next pixels, a row at a time.
 inline void put_pixels(const TsConvArgs& args, Place& place, int count, Pixels& to) {
   const TsConvStrides &xs = args.x_strides, &ys = args.y_strides;
+  to.lines = 0;
   for (int i = 0; i < count;) {
     const Pixel& pixel = place.pixel;
     const int run = (int)min_of(count - i, args.y_size[2] - pixel.at[2]);
+    to.line[to.lines++] = i;
     const Stored* x = static_cast<const Stored*>(args.x) + pixel.member * xs.batch + pixel.group * xs.group;
     long long at[3];
     for (int d = 0; d < 3; ++d) {
@@ -178,6 +196,7 @@ inline void put_pixels(const TsConvArgs& args, Place& place, int count, Pixels& 
     i += run;
     place.advance(args, run);
   }
+  to.line[to.lines] = count;
 }
 
 // `count` elements on their way to words across lines: words of one element are made at once.
@@ -275,30 +294,35 @@ inline void write_weights(const TsConvArgs& args, long long group, long long fir
   }
 }
 
-// AMX: the rows of a segment as lines of words, of pixels 2i and 2i + 1 each, from what they meet.
+// AMX: the rows of a segment as lines of words, of pixels 2i and 2i + 1 each, from what they meet. What fills the last
+// vector of them is overwritten by the next segment's.
+template <class V = Vec>
 inline void turn_rows(const float* const* met, int words, const Segment& segment, float* tiles) {
   const auto* const from = reinterpret_cast<const Stored* const*>(met);
   for (int i = 0; i < words; i += kLanes)
     for (int r = 0; r < segment.count; r += kLanes) {
-      Vec row[kLanes];
+      V row[kLanes];
 #pragma GCC unroll 16
-      for (int j = 0; j < kLanes; ++j) row[j] = pairs_of(from[2 * (i + j)] + r, from[2 * (i + j) + 1] + r);
+      for (int j = 0; j < kLanes; ++j)
+        row[j] = part_of_pairs<V>(from[2 * (i + j)] + r, from[2 * (i + j) + 1] + r, segment.count - r);
       transpose(row);
 #pragma GCC unroll 16
       for (int j = 0; j < kLanes; ++j) store(tiles + (segment.at + r + j) * kRowWords + i, row[j]);
     }
 }
 
-// Pairs of `count` pixels of y, and zeros up to `words`, as panels of whole vectors of columns.
-inline void pack_pairs(const Stored* const* y, int count, int words, long long first_column, const Panels& panels,
-                       float* b) {
-  alignas(64) static constexpr Stored kNothing[kLanes] = {};
+// Pairs of `count` pixels of y, and zeros up to `words`, as panels of whole vectors of columns, of which there are
+// `columns`.
+template <class V = Vec>
+inline void pack_pairs(const Stored* const* y, int count, int words, long long first_column, int columns,
+                       const Panels& panels, float* b) {
+  alignas(64) static constexpr Stored kNothing[kTileN] = {};
   for (int p = 0; p < panels.count(); ++p)
     for (int i = 0; i < words; ++i) {
       float* const to = place_in_panel(panels, p, b, i);
       for (long long c = panels.first(p); c < panels.first(p + 1); c += kLanes) {
-        const auto line = [&](int pixel) { return pixel < count ? y[pixel] + first_column + c : kNothing; };
-        store(to + c - panels.first(p), pairs_of(line(2 * i), line(2 * i + 1)));
+        const auto line = [&](int pixel) { return (pixel < count ? y[pixel] + first_column : kNothing) + c; };
+        store(to + c - panels.first(p), part_of_pairs<V>(line(2 * i), line(2 * i + 1), columns - c));
       }
     }
 }
@@ -324,8 +348,7 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
   if (begin >= end) zero_words(w.sums, kTileM * kTileN);
   for (int r = 0; kTiles && r < kTileM; ++r) w.tile_rows[r] = w.tiles + r * kRowWords;
   // AMX: vectors of channels are read from x, and of y, where they lie.
-  const bool whole = kTiles && args.folded == 0 && args.x_strides.channel == 1 && args.y_strides.channel == 1 &&
-                     args.c % kLanes == 0 && args.k % kLanes == 0;
+  const bool together = kTiles && args.x_strides.channel == 1 && args.y_strides.channel == 1;
   Lines x_lines = {}, y_lines = {};
   Place place(args, group, begin);
   for (long long first = begin; first < end; first += kPixels) {
@@ -340,16 +363,21 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
           line_to_words(w.pixels->y[i] + at, args.y_strides.channel, some, place_in_panel(panels, p, w.b, i));
       }
     }
-    if (kTiles && whole) {
+    bool turned = false;
+    if constexpr (kTiles) {
+      turned = together;
       const int pixels = (int)min_of(kPixels, end - first);
-      put_pixels(args, place, pixels, *w.pixels);
-      pack_pairs(w.pixels->y, pixels, words, first_column, panels, w.b);
-      for (int p = pixels; p < kPack * words; ++p) w.table[p] = kZeroRow;
-      for (int s = 0; s < segments; ++s) {
-        w.pixels->find(args, pixels, w.segments[s], w.table, nullptr);
+      if (turned) {
+        put_pixels(args, place, pixels, *w.pixels);
+        pack_pairs(w.pixels->y, pixels, words, first_column, columns, panels, w.b);
+        for (int p = pixels; p < kPack * words; ++p) w.table[p] = kZeroRow;
+      }
+      for (int s = 0; turned && s < segments; ++s) {
+        w.pixels->find(args, w.segments[s], w.table, w.a);
         turn_rows(w.table, words, w.segments[s], w.tiles);
       }
-    } else if (!in_place) {
+    }
+    if (!turned && !in_place) {
       Place at = start;
       for (int i = 0; i < words; ++i) {
         float* const a = w.a + i * kTileM;
@@ -389,12 +417,12 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
     if (in_place) {
       for (int s = 0; s < segments; ++s) {
         const float** const table = w.table + s * kPlaces;
-        w.pixels->find(args, words, w.segments[s], table, w.a);
+        w.pixels->find(args, w.segments[s], table, w.a);
         multiply_panels(Run<ScatteredRows>{{table}, words, 0}, 0, w.segments[s].count,
                         w.sums + w.segments[s].at * kTileN);
       }
     } else if constexpr (kTiles) {
-      for (int r = 0; !whole && r < round_up(rows, kRows); r += kLanes)
+      for (int r = 0; !together && r < round_up(rows, kRows); r += kLanes)
         for (int i = 0; i < words; i += kLanes)
           transpose_block(w.a + i * kTileM + r, kTileM, w.tiles + r * kRowWords + i, kRowWords);
       multiply_panels(Run<PlacedRows>{{w.tile_rows, 0}, words, 0}, 0, rows, w.sums);

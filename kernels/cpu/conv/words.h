@@ -254,6 +254,20 @@ TS_INLINE Vec pairs_of(const Stored* low, const Stored* high) {
   return (Vec)(bits(low) | bits(high) << 16);
 }
 
+// Of pairs the first `count`, beside which nothing may be read, and zeros. (AVX-512; a template as above.)
+template <class V = Vec>
+TS_INLINE V part_of_pairs(const Stored* low, const Stored* high, long long count) {
+  const auto lanes = (unsigned short)(count >= kLanes ? -1 : (1 << count) - 1);
+  const auto bits = [&](const Stored* from) {
+    UVec x;
+    asm("vpmovzxwd %1, %0%{%2%}%{z%}"
+        : "=v"(x)
+        : "m"(*reinterpret_cast<const typename Group<kLanes>::LooseShorts*>(from)), "Yk"(lanes));
+    return x;
+  };
+  return (V)(bits(low) | bits(high) << 16);
+}
+
 // Words across lines: of one line its elements, of two their pairs.
 inline void lines_to_words(const Lines& lines, int count, float* to) {
   for (int i = 0; i < count; i += kLanes) {

@@ -4,6 +4,7 @@
 
 #include "choose/conv/cpu.hpp"
 #include "choose/conv/cpu_model.hpp"
+#include "dispatch/conv/channels_last.hpp"
 #include "dispatch/conv/cpu_packed_w.hpp"
 #include "dispatch/cpu_packed.hpp"
 #include "dispatch/cpu_steps.hpp"
@@ -29,7 +30,8 @@ class CpuConvPlan final : public ConvPlan {
     if (is_empty(problem())) return {};
     if (problem().packed_w) return run_packed(arguments);
     const TsConvArgs args =
-        cpu_arguments(problem(), arguments, steps_.team().threads(), cpu_workspace(options, workspace_bytes()));
+        cpu_arguments(problem(), with_channels_last(problem(), arguments, true, steps_.team()),
+                      steps_.team().threads(), cpu_workspace(options, workspace_bytes()));
     steps_.run([&](std::size_t, auto&& send) { send(args); });
     return {};
   }
@@ -39,7 +41,8 @@ class CpuConvPlan final : public ConvPlan {
   [[nodiscard]] Status run_packed(const ConvArguments& arguments) const {
     TS_TRY(check_packed(panels_, arguments.w, arguments.w_strides.batch));
     auto* const panels = const_cast<PackedWHeader*>(static_cast<const PackedWHeader*>(arguments.w)) + 1;
-    const TsConvArgs args = cpu_arguments(problem(), arguments, steps_.team().threads(), panels);
+    const TsConvArgs args = cpu_arguments(problem(), with_channels_last(problem(), arguments, false, steps_.team()),
+                                          steps_.team().threads(), panels);
     steps_.team().run(reading_, &args);
     return {};
   }

@@ -1,0 +1,16 @@
+// CPU kernels read vectors of channels. Tensors whose channels are no neighbours are copied so, once for each call,
+// before a kernel meets their elements: it would gather each for every tap.
+#pragma once
+
+#include "runtime/cpu/thread_team.hpp"
+#include "tilesmith/conv.hpp"
+
+namespace tilesmith {
+
+/// The arguments of a call that is not empty, with copies in place of those of x, w and y that are read and whose
+/// channels are evenly apart, but not neighbours. The team makes them in memory that the calling thread keeps until its
+/// next such call. `reads_w`: w is a tensor of filters.
+[[nodiscard]] ConvArguments with_channels_last(const ConvProblem& problem, const ConvArguments& arguments, bool reads_w,
+                                               const ThreadTeam& team);
+
+}  // namespace tilesmith

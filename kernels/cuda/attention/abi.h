@@ -36,5 +36,6 @@ struct TsCudaAttentionArgs : TsAttentionCall {
 // The tensor maps of a Hopper kernel, by value as a __grid_constant__ parameter.
 struct TsCudaTensorMaps {
   TsCudaTensorMap q, k, v;
+  TsCudaTensorMap q_rest, k_rest, v_rest;  // where boxes end with their rows: what whole columns of 128 bytes leave of one
   TsCudaTensorMap bias;  // only with the bias trait through shared memory
 };

@@ -44,8 +44,8 @@ TensorMapDimension tensor_map_dimension(DataType type, std::int64_t extent, std:
 }
 
 Status encode_key_map(const CudaContext& context, const AttentionProblem& p, const AttentionArguments& a,
-                      const void* address, const AttentionStrides& s, std::int64_t head_dim, std::int64_t box_rows,
-                      TsCudaTensorMap& map) {
+                      const void* address, const AttentionStrides& s, std::int64_t head_dim, std::int64_t box_columns,
+                      std::int64_t box_rows, TsCudaTensorMap& map) {
   const bool paged = p.page_size > 0, group = p.mode == SequenceMode::group;
   const std::int64_t rows = paged ? p.page_size : group ? a.total_k : p.seqlen_k;
   const std::int64_t batch = paged ? a.pages.num_pages : group ? 1 : p.batch;
@@ -53,8 +53,8 @@ Status encode_key_map(const CudaContext& context, const AttentionProblem& p, con
   const auto dimension = [&](std::int64_t extent, std::int64_t stride, std::int64_t box) {
     return tensor_map_dimension(type, extent, stride, box);
   };
-  const auto columns = static_cast<std::uint32_t>(kMapRowBytes / cache_bytes(p));
-  const std::array dimensions{TensorMapDimension{static_cast<std::uint64_t>(head_dim), 0, columns},
+  const std::array dimensions{TensorMapDimension{static_cast<std::uint64_t>(head_dim), 0,
+                                                 static_cast<std::uint32_t>(box_columns)},
                               dimension(rows, s.row, box_rows), dimension(p.heads_kv, s.head, 1),
                               dimension(batch, s.batch, 1)};
   // Without keys there may be no tensor: the map is read once, masked as a whole, and needs readable memory.

@@ -24,12 +24,12 @@ inline constexpr std::int64_t kMapRowBytes = 128;  ///< of a box of a tensor map
 /// Strides in elements.
 [[nodiscard]] TensorMapDimension tensor_map_dimension(DataType type, std::int64_t extent, std::int64_t stride,
                                                       std::int64_t box);
-/// The map of keys or values in tensors: dimensions {head_dim, rows, heads, batch}, of a box 128 bytes of `box_rows`
-/// rows. A page is a member of the batch. Error: what the copy engine does not take.
+/// The map of keys or values in tensors: dimensions {head_dim, rows, heads, batch}, of a box `box_columns` elements of
+/// `box_rows` rows, 128 bytes at most. A page is a member of the batch. Error: what the copy engine does not take.
 [[nodiscard]] Status encode_key_map(const CudaContext& context, const AttentionProblem& problem,
                                     const AttentionArguments& arguments, const void* address,
-                                    const AttentionStrides& strides, std::int64_t head_dim, std::int64_t box_rows,
-                                    TsCudaTensorMap& map);
+                                    const AttentionStrides& strides, std::int64_t head_dim, std::int64_t box_columns,
+                                    std::int64_t box_rows, TsCudaTensorMap& map);
 
 /// Rows of a box of the maps of keys and values in pages that lies in one page wherever it begins, `most` at most; 0
 /// where the copy engine does not take them.

@@ -162,7 +162,8 @@ int CudaDecodePlan::encode_maps(const AttentionArguments& a, TsCudaKeyMaps& maps
   const std::int64_t rows = paged ? page_box_rows(p, a, facts_.warp_keys) : facts_.warp_keys;
   if (rows == 0) return 0;
   const auto encode = [&](const void* address, const AttentionStrides& s, std::int64_t head_dim, TsCudaTensorMap& map) {
-    return encode_key_map(steps_.context(), p, a, address, s, head_dim, rows, map).has_value();
+    return encode_key_map(steps_.context(), p, a, address, s, head_dim, kMapRowBytes / cache_bytes(p), rows, map)
+        .has_value();
   };
   const bool taken =
       encode(a.k, a.k_strides, p.head_dim_qk, maps.k) && (p.latent || encode(a.v, a.v_strides, p.head_dim_v, maps.v));

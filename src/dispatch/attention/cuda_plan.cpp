@@ -120,17 +120,30 @@ TsCudaAttentionArgs CudaAttentionPlan::kernel_arguments(const AttentionArguments
   return out;
 }
 
+/// The maps of a row's whole columns and of what they leave, as far as it has them; one of all columns where boxes may reach
+/// beyond the row. `encode` makes a map of boxes of so many elements.
+template <class Encode>
+Status CudaAttentionPlan::encode_columns(std::int64_t head_dim, std::int64_t column, TsCudaTensorMap& whole,
+                                         TsCudaTensorMap& rest, const Encode& encode) const {
+  if (!facts_.exact_boxes || head_dim >= column) TS_TRY(encode(column, whole));
+  if (!facts_.exact_boxes || head_dim % column == 0) return {};
+  return encode(head_dim % column, rest);
+}
+
 /// The rows of a box of keys and values; 0 in pages where the copy engine does not take them.
 Result<int> CudaAttentionPlan::encode_key_maps(const AttentionArguments& a, TsCudaTensorMaps& maps) const {
   const AttentionProblem& p = problem();
   const bool paged = p.page_size > 0;
   const std::int64_t rows = paged ? page_box_rows(p, a, facts_.tile_keys) : facts_.tile_keys;
   if (rows == 0) return 0;
-  const auto encode = [&](const void* address, const AttentionStrides& s, std::int64_t head_dim, TsCudaTensorMap& map) {
-    return encode_key_map(steps_.context(), p, a, address, s, head_dim, rows, map);
+  const auto encode = [&](const void* address, const AttentionStrides& s, std::int64_t head_dim, TsCudaTensorMap& whole,
+                          TsCudaTensorMap& rest) {
+    return encode_columns(head_dim, kMapRowBytes / cache_bytes(p), whole, rest, [&](std::int64_t columns, auto& map) {
+      return encode_key_map(steps_.context(), p, a, address, s, head_dim, columns, rows, map);
+    });
   };
-  Status encoded = encode(a.k, a.k_strides, p.head_dim_qk, maps.k);
-  if (encoded) encoded = encode(a.v, a.v_strides, p.head_dim_v, maps.v);
+  Status encoded = encode(a.k, a.k_strides, p.head_dim_qk, maps.k, maps.k_rest);
+  if (encoded) encoded = encode(a.v, a.v_strides, p.head_dim_v, maps.v, maps.v_rest);
   if (encoded) return static_cast<int>(rows);
   if (paged) return 0;
   return std::unexpected(encoded.error());
@@ -141,17 +154,18 @@ Status CudaAttentionPlan::encode_maps(const AttentionArguments& a, TsCudaTensorM
   const bool group = p.mode == SequenceMode::group;
   const std::int64_t batch = group ? 1 : p.batch;
   const TensorMapFormat format = tensor_map_format(p.data_type);
-  const auto columns = static_cast<std::uint32_t>(kMapRowBytes / input_bytes(p.data_type));
   const auto dimension = [&](std::int64_t extent, std::int64_t stride, std::int64_t box) {
     return tensor_map_dimension(p.data_type, extent, stride, box);
   };
   const std::int64_t packed = pack_gqa_;
   const std::int64_t heads = p.heads_q / packed;
-  const std::array q{TensorMapDimension{static_cast<std::uint64_t>(p.head_dim_qk), 0, columns},
-                     dimension(packed, a.q_strides.head, packed),
-                     dimension(group ? a.total_q : p.seqlen_q, a.q_strides.row, 64 / packed),
-                     dimension(heads, a.q_strides.head * packed, 1), dimension(batch, a.q_strides.batch, 1)};
-  TS_TRY(encode_tensor_map(steps_.context(), format, a.q, q, maps.q));
+  TS_TRY(encode_columns(
+      p.head_dim_qk, kMapRowBytes / input_bytes(p.data_type), maps.q, maps.q_rest, [&](std::int64_t columns, auto& map) {
+        const std::array q{dimension(p.head_dim_qk, 1, columns), dimension(packed, a.q_strides.head, packed),
+                           dimension(group ? a.total_q : p.seqlen_q, a.q_strides.row, 64 / packed),
+                           dimension(heads, a.q_strides.head * packed, 1), dimension(batch, a.q_strides.batch, 1)};
+        return encode_tensor_map(steps_.context(), format, a.q, q, map);
+      }));
   if (!facts_.bias_map || p.bias != BiasKind::elementwise || a.bias == nullptr || p.seqlen_k == 0) return {};
   const BiasStrides& b = a.bias_strides;
   const auto of_bias = [](std::int64_t extent, std::int64_t stride, std::int64_t box) {

@@ -27,6 +27,9 @@ class CudaAttentionPlan final : public AttentionPlan {
                     CudaTileCounters* counters);
 
   [[nodiscard]] TsCudaAttentionArgs kernel_arguments(const AttentionArguments& arguments) const;
+  template <class Encode>
+  [[nodiscard]] Status encode_columns(std::int64_t head_dim, std::int64_t column, TsCudaTensorMap& whole,
+                                      TsCudaTensorMap& rest, const Encode& encode) const;
   [[nodiscard]] Result<int> encode_key_maps(const AttentionArguments& arguments, TsCudaTensorMaps& maps) const;
   [[nodiscard]] Status encode_maps(const AttentionArguments& arguments, TsCudaTensorMaps& maps) const;
 

@@ -26,6 +26,7 @@ struct CudaAttentionResources {
   /// column_blocks, heads, batch), decode (row tiles * key heads, pieces of keys, batch) or, where sequences differ in
   /// length, as many as the chip holds.
   bool persistent = false;
+  bool exact_boxes = false;       ///< boxes of queries, keys and values end where rows do
   bool tensor_maps = false;       ///< takes TsCudaTensorMaps before the arguments
   bool joins_in_cluster = false;  ///< decode: a block's shared memory has room for its partial
   bool key_maps = false;          ///< takes TsCudaKeyMaps before the arguments

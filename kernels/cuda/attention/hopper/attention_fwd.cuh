@@ -37,6 +37,8 @@
 //   k  {head_dim_qk, seqlen_k, heads_kv, batch}, v the same with head_dim_v, box {64, kTileN, 1, 1}
 //      of pages (kPaged) {head_dim_qk, page_size, heads_kv, pages}, box {64, map_rows, 1, 1} (abi.h), not read if map_rows
 //      is 0
+//   q_rest, k_rest, v_rest: without kPaged and kFp8 the same tensors where a head dimension is no multiple of 64, and boxes of
+//      head_dim % 64 in place of 64; then q, k and v are read from 64 elements on only
 //   bias (with kBiasStages > 0 and a bias that is not null; float32 elements, the same swizzle and fill)
 //      {seqlen_k, kPackGqa, seqlen_q, heads, batch}, box {32, kPackGqa, 64 / kPackGqa, 1, 1}; in group
 //      mode, too, batch is the number of sequences and rows and keys are those of the longest one. The keys are
@@ -66,6 +68,7 @@ extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm
     shared.init_barriers(ts::cfg::kPaged && !ts::comes_in_boxes(args) ? 32 : 1, ts::page_warps(args));
     ts::Producer{shared, maps}.prefetch(args);
   }
+  shared.clear_pads();
   __syncthreads();
   ts::wait_for_previous_kernel();
   const int warpgroup = static_cast<int>(ts::uniform(threadIdx.x / 128));

@@ -30,6 +30,17 @@ constexpr int kStepsQk = ceil_div(cfg::kHeadDimQk, kDepth);  // missing head col
 constexpr int kStepsPv = cfg::kTileN / kDepth;
 constexpr int kOutputColumns = round_up(cfg::kHeadDimV, 16);  // N of P x V
 
+// Boxes of tensors end where rows do: a box that the copy engine would have to fill with zeros takes it up to 1.7 times as
+// long (docs/log/2026-11-cuda-attention.md). A narrower box has its rows in the places of the swizzle's whole span (CUDA
+// C++ Programming Guide, "TMA swizzle").
+constexpr bool kExactBoxes = !cfg::kPaged && !cfg::kFp8;
+constexpr int copied_bytes(int rows, int head_dim, int columns) {
+  return kExactBoxes ? rows * head_dim * 2 : rows * columns * kColumnBytes;
+}
+constexpr bool is_rest(int column, int head_dim) { return kExactBoxes && (column + 1) * kColumn > head_dim; }
+// Then the 8 columns of queries and keys that their products' depth has beyond an odd multiple of 8 are cleared once.
+constexpr bool kPadded = kExactBoxes && cfg::kHeadDimQk % kDepth != 0;
+
 constexpr int kQueryBytes = kColumnsQk * kWarpgroupRows * kColumnBytes;  // one warpgroup's rows
 constexpr int kKeysBytes = kColumnsQk * cfg::kTileN * kColumnBytes;
 constexpr int kLoadedBytes = kColumnsV * cfg::kTileN * kColumnBytes;  // of values, as they come
@@ -192,6 +203,29 @@ struct Shared {
     store_word(careful(), 0);
     store_word(look(), 0);
     fence_mbarrier_init();
+  }
+
+  // All threads; a barrier follows.
+  TS_DEVICE void clear_pads() const {
+    if constexpr (kPadded) {
+      constexpr int kChunk = cfg::kHeadDimQk % kColumn / 8;
+      clear_chunks<kWarpgroupRows, kChunk>(query(0, 0), cfg::kWarpgroups * cfg::kQStages);
+      clear_chunks<cfg::kTileN, kChunk>(key(0), cfg::kStages);
+      fence_proxy_async();
+    }
+  }
+  // A chunk of 16 bytes of the last column of each row of so many blocks.
+  template <int kRows, int kChunk>
+  static TS_DEVICE void clear_chunks(u32 first_block, int blocks) {
+    constexpr int kBlockBytes = kColumnsQk * kRows * kColumnBytes;
+    for (int i = static_cast<int>(threadIdx.x); i < blocks * kRows; i += kThreads) {
+      const int row = i % kRows;
+      const u32 column = first_block + i / kRows * kBlockBytes + (kColumnsQk - 1) * kRows * kColumnBytes;
+      asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(column + row * kColumnBytes +
+                                                                    (kChunk ^ (row & 7)) * 16),
+                   "r"(0)
+                   : "memory");
+    }
   }
 };
 

@@ -21,16 +21,26 @@ struct Producer {
   RingPlace<cfg::kFp8 ? kRawStages : cfg::kStages> values;
   RingPlace<cfg::kQStages> queries;
 
+  TS_DEVICE const TsCudaTensorMap* query_map(int column) const {
+    return is_rest(column, cfg::kHeadDimQk) ? &maps.q_rest : &maps.q;
+  }
+  TS_DEVICE const TsCudaTensorMap* key_map(int column) const {
+    return is_rest(column, cfg::kHeadDimQk) ? &maps.k_rest : &maps.k;
+  }
+  TS_DEVICE const TsCudaTensorMap* value_map(int column) const {
+    return is_rest(column, cfg::kHeadDimV) ? &maps.v_rest : &maps.v;
+  }
+
   TS_DEVICE void load_queries(const Tile& t) {
     const int query = t.row / cfg::kPackGqa + t.offset_q;
     const int batch = cfg::kGroupMode ? 0 : t.batch;
     for (int w = 0; w < cfg::kWarpgroups; ++w) {
       const u32 full = shared.query_full(w, queries.index);
       mbarrier_wait(shared.query_empty(w, queries.index), queries.phase ^ 1);
-      mbarrier_expect(full, kQueryBytes);
-    for (int c = 0; c < kColumnsQk; ++c) {
-        tma_load_5d(shared.query(w, queries.index) + c * kWarpgroupRows * kColumnBytes, &maps.q, full, c * kColumn, 0,
-                    query + w * (kWarpgroupRows / cfg::kPackGqa), t.head, batch);
+      mbarrier_expect(full, copied_bytes(kWarpgroupRows, cfg::kHeadDimQk, kColumnsQk));
+      for (int c = 0; c < kColumnsQk; ++c) {
+        tma_load_5d(shared.query(w, queries.index) + c * kWarpgroupRows * kColumnBytes, query_map(c), full, c * kColumn,
+                    0, query + w * (kWarpgroupRows / cfg::kPackGqa), t.head, batch);
       }
     }
     queries.advance();
@@ -53,9 +63,10 @@ struct Producer {
   TS_DEVICE void load_keys(int key, int head, int batch) {
     const u32 full = shared.key_full(keys.index);
     mbarrier_wait(shared.key_empty(keys.index), keys.phase ^ 1);
-    mbarrier_expect(full, kKeysBytes);
+    mbarrier_expect(full, copied_bytes(cfg::kTileN, cfg::kHeadDimQk, kColumnsQk));
     for (int c = 0; c < kColumnsQk; ++c) {
-      load_rows(shared.key(keys.index) + c * cfg::kTileN * kColumnBytes, &maps.k, full, c * kColumn, key, head, batch);
+      load_rows(shared.key(keys.index) + c * cfg::kTileN * kColumnBytes, key_map(c), full, c * kColumn, key, head,
+                batch);
     }
     keys.advance();
   }
@@ -64,18 +75,24 @@ struct Producer {
     const u32 full = cfg::kFp8 ? shared.raw_full(values.index) : shared.value_full(values.index);
     const u32 to = cfg::kFp8 ? shared.raw(values.index) : shared.value(values.index);
     mbarrier_wait(cfg::kFp8 ? shared.raw_empty(values.index) : shared.value_empty(values.index), values.phase ^ 1);
-    mbarrier_expect(full, kLoadedBytes);
+    mbarrier_expect(full, copied_bytes(cfg::kTileN, cfg::kHeadDimV, kColumnsV));
     for (int c = 0; c < kColumnsV; ++c) {
-      load_rows(to + c * cfg::kTileN * kColumnBytes, &maps.v, full, c * kColumn, key, head, batch);
+      load_rows(to + c * cfg::kTileN * kColumnBytes, value_map(c), full, c * kColumn, key, head, batch);
     }
     values.advance();
   }
 
+  // The maps of the first and the last column.
+  template <class MapOf>
+  static TS_DEVICE void prefetch(int columns, const MapOf& map_of) {
+    prefetch_tensor_map(map_of(0));
+    if (map_of(columns - 1) != map_of(0)) prefetch_tensor_map(map_of(columns - 1));
+  }
   TS_DEVICE void prefetch_maps(const TsCudaAttentionArgs& args) const {
-    prefetch_tensor_map(&maps.q);
+    prefetch(kColumnsQk, [&](int column) { return query_map(column); });
     if (cfg::kPaged && !comes_in_boxes(args)) return;
-    prefetch_tensor_map(&maps.k);
-    prefetch_tensor_map(&maps.v);
+    prefetch(kColumnsQk, [&](int column) { return key_map(column); });
+    prefetch(kColumnsV, [&](int column) { return value_map(column); });
   }
 
   // Brings the first keys and values of the block's first tile into L2, before the launch before has ended: what that one
@@ -87,8 +104,8 @@ struct Producer {
     const int head = head_of_keys(args, t);
     const int end = imax(t.n_begin, t.n_end - ceil_div(kBytes, kKeysBytes + kLoadedBytes));
     for (int n = t.n_end - 1; n >= end; --n) {
-      for (int c = 0; c < kColumnsQk; ++c) tma_prefetch_4d(&maps.k, c * kColumn, n * cfg::kTileN, head, t.batch);
-      for (int c = 0; c < kColumnsV; ++c) tma_prefetch_4d(&maps.v, c * kColumn, n * cfg::kTileN, head, t.batch);
+      for (int c = 0; c < kColumnsQk; ++c) tma_prefetch_4d(key_map(c), c * kColumn, n * cfg::kTileN, head, t.batch);
+      for (int c = 0; c < kColumnsV; ++c) tma_prefetch_4d(value_map(c), c * kColumn, n * cfg::kTileN, head, t.batch);
     }
   }
 

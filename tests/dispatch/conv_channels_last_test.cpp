@@ -71,9 +71,17 @@ void copies_are_exact(DataType type) {
       for (const ConvSpatial& size : {ConvSpatial{1, 1, 7}, {1, 5, 33}, {2, 3, 5}, {1, 19, 16}, {3, 1, 1}})
         for (const std::int64_t gap : {0, 5})
           for (const std::int64_t pixel_step : {1, 2}) {
-            SCOPED_TRACE(::testing::Message() << groups << " x " << channels << ", gap " << gap << ", step " << pixel_step);
-            ConvProblem p{.data_type = type, .type_out = DataType::fp32, .batch = 3, .groups = groups, .c = channels,
-                          .k = 6, .in_d = size[0], .in_h = size[1], .in_w = size[2]};
+            SCOPED_TRACE(::testing::Message()
+                         << groups << " x " << channels << ", gap " << gap << ", step " << pixel_step);
+            ConvProblem p{.data_type = type,
+                          .type_out = DataType::fp32,
+                          .batch = 3,
+                          .groups = groups,
+                          .c = channels,
+                          .k = 6,
+                          .in_d = size[0],
+                          .in_h = size[1],
+                          .in_w = size[2]};
             const Tensor image{p.batch, groups, channels, p.in()};
             ConvArguments a;
             a.x_strides = channels_first(image, gap, 0, pixel_step, false);
@@ -113,8 +121,15 @@ TEST(ConvChannelsLast, NeighboursAreReadAsTheyLie) {
     for (const std::int64_t channels : {1, 5})
       for (const ConvDirection direction :
            {ConvDirection::forward, ConvDirection::backward_data, ConvDirection::backward_weight}) {
-        const ConvProblem p{.direction = direction, .batch = 2, .groups = groups, .c = channels, .k = 3, .in_h = 6,
-                            .in_w = 7, .filter_h = 2, .filter_w = 3};
+        const ConvProblem p{.direction = direction,
+                            .batch = 2,
+                            .groups = groups,
+                            .c = channels,
+                            .k = 3,
+                            .in_h = 6,
+                            .in_w = 7,
+                            .filter_h = 2,
+                            .filter_w = 3};
         const std::vector<std::uint16_t> some(10000);
         ConvArguments a = dense_arguments(p, ConvLayout::channels_last);
         a.x = a.w = a.y = some.data();

@@ -123,12 +123,15 @@ void run_turning(const void* args, long long task, void*) {
   for (std::int64_t piece = first; piece < end; ++piece) turn_piece(*t, piece);
 }
 
-/// A tensor of channels that are evenly apart, but not neighbours, as what is to be copied; else no channels. Of filters
-/// the channels of one group, of images those of all.
+/// A tensor of channels that are evenly apart, but not neighbours, as what is to be copied; else no channels. Of
+/// filters the channels of one group, of images those of all.
 Turned turned_of(const void* data, const ConvStrides& s, std::int64_t members, std::int64_t groups,
                  std::int64_t channels, const ConvSpatial& size, bool filters, std::int64_t element_bytes) {
-  Turned t{.from = static_cast<const std::byte*>(data), .element_bytes = element_bytes, .members = members,
-           .member_step = s.batch, .channels = 0};
+  Turned t{.from = static_cast<const std::byte*>(data),
+           .element_bytes = element_bytes,
+           .members = members,
+           .member_step = s.batch,
+           .channels = 0};
   const bool joins = !filters && groups > 1;
   const std::int64_t all = joins ? groups * channels : channels, step = channels > 1 ? s.channel : s.group;
   if (all == 1 || (joins && channels > 1 && s.group != channels * s.channel) || step == 1) return t;

@@ -53,35 +53,49 @@ def channels_inner(x):
     """The same tensor with its channels innermost in memory."""
     order = (0, *range(2, x.dim()), 1)
     back = (0, x.dim() - 1, *range(1, x.dim() - 1))
-    return x.permute(order).contiguous().permute(back)
+    return x.permute(order).clone(memory_format=torch.contiguous_format).permute(back)  # of one channel too, whose strides are any to contiguous()
+
+
+def padding_of(layer):
+    """Of each dimension."""
+    padding = layer[7]
+    return padding if isinstance(padding, tuple) else (padding,) * len(layer[4])
 
 
 def operands(layer, dtype, layout):
     _, batch, c, k, size, taps, stride, padding, dilation, groups = layer
-    out = [(s + 2 * padding - dilation * (t - 1) - 1) // stride + 1 for s, t in zip(size, taps)]
+    out = [(s + 2 * p - dilation * (t - 1) - 1) // stride + 1 for s, t, p in zip(size, taps, padding_of(layer))]
     ordered = channels_inner if layout == "channels_last" else lambda x: x.contiguous()
     draw = lambda *shape: ordered(torch.randn(*shape, device="cuda").to(dtype))  # noqa: E731
     w = draw(k, c // groups, *taps) / math.sqrt(c // groups * math.prod(taps))
     return draw(batch, c, *size), ordered(w.to(dtype)), draw(batch, k, *out)
 
 
+def our_call(direction, layer):
+    """The package's function, its arguments of (x, w, dy), and the named ones."""
+    _, _, _, _, size, _, stride, _, dilation, groups = layer
+    geometry = dict(stride=stride, padding=padding_of(layer), dilation=dilation, groups=groups)
+    if direction == "fwd":
+        return (tilesmith.conv1d, tilesmith.conv2d, tilesmith.conv3d)[len(size) - 1], lambda x, w, dy: (x, w), geometry
+    if direction == "bwd_data":
+        return tilesmith.conv_backward_data, lambda x, w, dy: (dy, w, x.shape), geometry
+    return tilesmith.conv_backward_weight, lambda x, w, dy: (dy, x, w.shape), geometry
+
+
 def contenders_of(direction, layer):
     """What computes the direction from (x, w, dy), by name."""
-    _, _, _, _, size, _, stride, padding, dilation, groups = layer
-    count = len(size)
-    geometry = dict(stride=stride, padding=padding, dilation=dilation, groups=groups)
-    ours = {"fwd": lambda x, w, dy: (tilesmith.conv1d, tilesmith.conv2d, tilesmith.conv3d)[count - 1](x, w, **geometry),
-            "bwd_data": lambda x, w, dy: tilesmith.conv_backward_data(dy, w, x.shape, **geometry),
-            "bwd_weight": lambda x, w, dy: tilesmith.conv_backward_weight(dy, x, w.shape, **geometry)}[direction]  # fmt: skip
+    _, _, _, _, size, _, stride, _, dilation, groups = layer
+    count, padding = len(size), padding_of(layer)
+    function, arguments, geometry = our_call(direction, layer)
 
     def peer(images):
         def call(x, w, dy):
             if images:
                 x, w, dy = (t.unsqueeze(2) for t in (x, w, dy))
             spatial = x.dim() - 2
-            sizes = ([stride] * spatial, [padding] * spatial, [dilation] * spatial)
+            sizes = ([stride] * spatial, [*padding], [dilation] * spatial)
             if images:
-                sizes = ([1, stride], [0, padding], [1, dilation])
+                sizes = ([1, stride], [0, *padding], [1, dilation])
             if direction == "fwd":
                 return torch.ops.aten.convolution(x, w, None, *sizes, False, [0] * spatial, groups)
             mask = [direction == "bwd_data", direction == "bwd_weight", False]
@@ -89,7 +103,7 @@ def contenders_of(direction, layer):
 
         return call
 
-    found = {"tilesmith": ours, "cuDNN": peer(False)}
+    found = {"tilesmith": lambda *operands: function(*arguments(*operands), **geometry), "cuDNN": peer(False)}
     if count == 1:
         found["cuDNN, height 1"] = peer(True)
     return found

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "choose/conv/cuda_padded.hpp"
 #include "choose/conv/cuda_pipelines.hpp"
 #include "choose/conv/cuda_work.hpp"
 #include "choose/gemm/cuda.hpp"
@@ -142,6 +143,19 @@ void begin_as_others(const CudaSpec& spec, const GemmProblem& problem, bool weig
   }
 }
 
+/// Kernels of the same problem with whole octets of channels, between copies.
+void add_padded(const CudaSpec& spec, const ConvProblem& problem, std::vector<Candidate>& candidates) {
+  const auto padded = with_whole_octets(problem);
+  if (!padded) return;
+  const Result<Ranking> found = rank(spec, *padded);
+  if (!found) return;
+  const double copies = padding_seconds(spec, problem, *padded);
+  for (const Candidate& candidate : found->candidates)
+    if (auto recipe = padded_recipe(spec, candidate.recipe.main(), problem, *padded))
+      candidates.push_back({std::move(*recipe), candidate.predicted_seconds + copies});
+  best_first(candidates);
+}
+
 /// Kernels read w as it lies, at full speed.
 Status check_plain_w(const ConvProblem& problem) {
   if (!problem.packed_w) return {};
@@ -209,6 +223,7 @@ Result<Ranking> rank(const CudaSpec& spec, const ConvProblem& problem) {
       if (!weight) put_whole_pixels_first(spec, *gemm, candidates);
     }
   }
+  add_padded(spec, problem, candidates);
   if (candidates.empty()) return std::unexpected(why_no_conv(spec, problem));
   return Ranking{std::move(candidates), "cost model"};
 }
@@ -254,7 +269,9 @@ Status serves(const CudaSpec& spec, const KernelConfig& config, const ConvProble
   ConvSignature want = cuda_signature_of(problem, have.spatial_dims);
   want.depthwise = have.depthwise && problem.c == 1 && problem.k == 1;
   if (have != want || have.spatial_dims < cuda_conv_dimensions(problem)) return other("");
-  const auto why = cuda_conv_choosing(config.algorithm.pipeline)->unsuited(config, problem);
+  const CudaConvChoosing* own = cuda_conv_choosing(config.algorithm.pipeline);
+  if (own == nullptr) return other(": it copies channels before and behind others");
+  const auto why = own->unsuited(config, problem);
   return why ? other(": " + *why) : Status{};
 }
 

@@ -236,6 +236,9 @@ Result<std::string_view> add_conv_constants(ConstantsTable& table, const KernelC
       return add_direct(table, config);
     case Pipeline::pointwise:
       return add_pointwise(table, config);
+    case Pipeline::rowwise:
+      table.add("kWarps", config.algorithm.wave[0]);
+      return "cuda/conv/rowwise/channels.cuh";
     default:
       return add_gather(table, config);
   }

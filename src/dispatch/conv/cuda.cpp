@@ -1,9 +1,11 @@
 #include "dispatch/conv/cuda.hpp"
 
 #include "choose/conv/cuda.hpp"
+#include "choose/conv/cuda_padded.hpp"
 #include "dispatch/conv/cuda_gemm_plan.hpp"
 #include "dispatch/conv/cuda_halo_data_plan.hpp"
 #include "dispatch/conv/cuda_halo_plan.hpp"
+#include "dispatch/conv/cuda_padded_plan.hpp"
 #include "dispatch/conv/cuda_plan.hpp"
 #include "dispatch/conv/cuda_window_plan.hpp"
 #include "dispatch/plan_info.hpp"
@@ -20,6 +22,9 @@ Result<std::vector<Refusal>> CudaConv::refusals(const ConvProblem& problem) cons
 }
 
 Status CudaConv::check(const Recipe& recipe, const ConvProblem& problem) const {
+  if (recipe.steps.size() > 1)
+    if (const auto padded = with_whole_octets(problem))
+      if (recipe == padded_recipe(spec_, recipe.main(), problem, *padded)) return serves(spec_, recipe.main(), *padded);
   TS_TRY(check_one_step(recipe));
   return serves(spec_, recipe.main(), problem);
 }
@@ -30,8 +35,30 @@ CudaSplitMemory& CudaConv::split_memory(const CudaContext& context) {
   return *split_memory_;
 }
 
+CudaSplitMemory& CudaConv::padded_memory(const CudaContext& context) {
+  const std::lock_guard lock(mutex_);
+  if (padded_memory_ == nullptr) padded_memory_ = std::make_unique<CudaSplitMemory>(context);
+  return *padded_memory_;
+}
+
+Result<std::unique_ptr<ConvPlan>> CudaConv::plan_padded(const ConvProblem& problem, const Candidate& chosen,
+                                                        std::string reason, BuildPolicy build) {
+  const auto padded = with_whole_octets(problem);
+  if (!padded) return fail(ErrorCode::internal, "copies for a convolution whose channels are not filled up");
+  TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));
+  const KernelConfig& copies = chosen.recipe.steps.front().config;
+  TS_ASSIGN(CudaSteps steps, CudaSteps::load(copies, [&](const KernelConfig& step, std::size_t) {
+              return registry_.find(*context, step, 0, build);
+            }));
+  TS_ASSIGN(std::unique_ptr<ConvPlan> inner, plan(*padded, {.recipe = chosen.recipe.main()}, reason, build));
+  PlanInfo info = plan_info({DeviceKind::cuda, device_index_}, chosen, std::move(reason));
+  return CudaPaddedPlan::make(problem, std::move(info), spec_, std::move(steps), cuda_conv_resources(copies).threads,
+                              std::move(inner), padded_memory(*context));
+}
+
 Result<std::unique_ptr<ConvPlan>> CudaConv::plan(const ConvProblem& problem, const Candidate& chosen,
                                                  std::string reason, BuildPolicy build) {
+  if (chosen.recipe.steps.size() > 1) return plan_padded(problem, chosen, std::move(reason), build);
   if (chosen.recipe.main().operation() == Operation::gemm)
     return conv_by_gemm(problem, gemm_, chosen, std::move(reason), build);
   TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));

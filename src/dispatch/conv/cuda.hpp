@@ -27,13 +27,18 @@ class CudaConv final : public OperationBackend<Conv> {
 
  private:
   [[nodiscard]] CudaSplitMemory& split_memory(const CudaContext& context);
+  [[nodiscard]] CudaSplitMemory& padded_memory(const CudaContext& context);
+  /// A recipe of several steps: a kernel of the padded problem between copies.
+  [[nodiscard]] Result<std::unique_ptr<ConvPlan>> plan_padded(const ConvProblem& problem, const Candidate& chosen,
+                                                              std::string reason, BuildPolicy build);
 
   int device_index_;
   const CudaSpec& spec_;
   CudaRegistry& registry_;
   CudaGemm& gemm_;
   std::mutex mutex_;
-  std::unique_ptr<CudaSplitMemory> split_memory_;  ///< made by the first plan that cuts a sum
+  std::unique_ptr<CudaSplitMemory> split_memory_;   ///< made by the first plan that cuts a sum
+  std::unique_ptr<CudaSplitMemory> padded_memory_;  ///< of tensors between copies; apart, as both are a run's at a time
 };
 
 }  // namespace tilesmith

@@ -123,6 +123,8 @@ const CudaConvPipeline* cuda_conv_pipeline(Pipeline pipeline) {
       return &cuda_conv_direct();
     case Pipeline::pointwise:
       return &cuda_conv_pointwise();
+    case Pipeline::rowwise:
+      return &cuda_conv_rowwise();
     default:
       return nullptr;
   }

@@ -35,5 +35,6 @@ struct CudaConvPipeline {
 [[nodiscard]] const CudaConvPipeline& cuda_conv_stem();
 [[nodiscard]] const CudaConvPipeline& cuda_conv_direct();
 [[nodiscard]] const CudaConvPipeline& cuda_conv_pointwise();
+[[nodiscard]] const CudaConvPipeline& cuda_conv_rowwise();
 
 }  // namespace tilesmith

@@ -39,7 +39,7 @@ Source checked_source(const KernelConfig& config, const CudaSpec& spec) {
   };
   if (is_banded(config.algorithm) || is_mapped(config.algorithm))
     hold("ts::conv::kSharedBytes", "ts::conv");
-  else if (pipeline == Pipeline::direct || pipeline == Pipeline::pointwise)
+  else if (pipeline == Pipeline::direct || pipeline == Pipeline::pointwise || pipeline == Pipeline::rowwise)
     source.text += fmt::format("static_assert(ts::conv::kThreads == {});\n", facts.threads);
   else if (pipeline != Pipeline::depthwise && !in_runs)
     hold(shared, own);
@@ -94,6 +94,17 @@ TEST_F(CudaConvKernels, FirstLayersWithABiasAreHealthyOfFewFilters) {
     return true;
   });
   EXPECT_FALSE(sources.empty());
+  compile_all(sources, [](std::size_t, const ResourceReport&) {});
+}
+
+TEST_F(CudaConvKernels, CopiesOfChannelsAreHealthy) {
+  const CudaSpec spec = chip_of("sm_90a");
+  std::vector<Source> sources;
+  enumerate_cuda_conv(spec, [&](const KernelConfig& config) {
+    if (config.algorithm.pipeline == Pipeline::rowwise) sources.push_back(checked_source(config, spec));
+    return true;
+  });
+  EXPECT_EQ(sources.size(), 2u) << "bf16 and fp16, for all directions and results";
   compile_all(sources, [](std::size_t, const ResourceReport&) {});
 }
 

@@ -277,7 +277,13 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("fields_belong_to_pipeline", pointwise, [](S&, A& a) { a.stages = 5; });
   expect("epilogues_read_vectors", pointwise, [](S& s, A&) { s.epilogue_ops = {EpilogueOp::add}; });
   expect("registers_hold_pixels", pointwise, [](S&, A& a) { a.block_per_cu = 8; });
-  for (const KernelConfig& config : {gather, window, depthwise, grouped, halo, halo_data, stem, direct, pointwise})
+  const KernelConfig rowwise = listed_conv(Pipeline::rowwise);
+  expect("channels_are_of_16_bits", rowwise, [](S& s, A&) { s.direction = ConvDirection::backward_data; });
+  expect("channels_are_of_16_bits", rowwise, [](S& s, A&) { s.type_out = DataType::fp32; });
+  expect("fields_belong_to_pipeline", rowwise, [](S&, A& a) { a.wave[0] = 33; });
+  expect("fields_belong_to_pipeline", rowwise, [](S&, A& a) { a.tile[0] = 16; });
+  for (const KernelConfig& config :
+       {gather, window, depthwise, grouped, halo, halo_data, stem, direct, pointwise, rowwise})
     for (const RuleVerdict& verdict : cuda_conv_verdicts({config, conv_arch("sm_90a")}))
       EXPECT_TRUE(seen.contains(std::string(verdict.rule))) << verdict.rule;
   EXPECT_EQ(refusing(window, "sm_80"), "chip_offers_pipeline") << "wgmma is Hopper's";

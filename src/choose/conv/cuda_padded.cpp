@@ -1,0 +1,86 @@
+#include "choose/conv/cuda_padded.hpp"
+
+#include "choose/conv/cuda_work.hpp"
+#include "choose/rounding.hpp"
+#include "instances/conv/cuda.hpp"
+#include "problem/conv/problem.hpp"
+#include "vocabulary/data_type.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr std::int64_t kOctetOfPadded = 8;
+constexpr std::int64_t kMostPadded = std::int64_t{1} << 31;  // elements that a copy counts in 32 bits
+
+std::int64_t whole_octets(std::int64_t channels) {
+  return ceil_div(channels, kOctetOfPadded) * kOctetOfPadded;
+}
+
+bool is_backward_weight(const ConvProblem& p) {
+  return p.direction == ConvDirection::backward_weight;
+}
+
+/// Bytes of an element: a result may be wider than what is read.
+std::int64_t bytes_of_element(const ConvProblem& p, bool result) {
+  return bits_of(result ? p.type_out : p.data_type) / 8;
+}
+
+/// Whether x, w and y are the result.
+std::array<bool, 3> result_of(const ConvProblem& p) {
+  return {p.direction == ConvDirection::backward_data, is_backward_weight(p), p.direction == ConvDirection::forward};
+}
+
+}  // namespace
+
+std::optional<ConvProblem> with_whole_octets(const ConvProblem& p) {
+  if (p.unaligned || bits_of(p.data_type) != 16 || is_empty(p) || p.batch == 0) return {};
+  if (p.groups > 1 && p.c == 1 && p.k == 1) return {};
+  ConvProblem out = p;
+  out.c = whole_octets(p.c);
+  // Kernels write single channels forward.
+  if (p.direction != ConvDirection::forward) out.k = whole_octets(p.k);
+  if (out == p || (p.direction == ConvDirection::backward_data && out.c != p.c && !p.epilogue.empty())) return {};
+  for (const std::int64_t elements : padded_elements(p, out))
+    if (elements >= kMostPadded) return {};
+  return out;
+}
+
+std::optional<Recipe> padded_recipe(const CudaSpec& spec, const KernelConfig& main, const ConvProblem& p,
+                                    const ConvProblem& padded) {
+  ConvSignature signature;
+  signature.data_type = signature.type_out = signature.type_bias = p.data_type;
+  signature.spatial_dims = 3;
+  std::optional<KernelConfig> copies;
+  walk_cuda_conv(spec, signature, [&](const KernelConfig& config, const CudaGemmTile&, const CudaConvRule* refused) {
+    if (refused == nullptr && config.algorithm.pipeline == Pipeline::rowwise) copies = config;
+    return !copies;
+  });
+  if (!copies) return {};
+  std::vector<Step> steps{{*copies, StepRole::prepare}, {main}};
+  const std::array<std::int64_t, 3> copied = padded_elements(p, padded);
+  const std::array<bool, 3> result = result_of(p);
+  for (std::size_t i = 0; i < copied.size(); ++i)
+    if (result[i] && copied[i] > 0) steps.push_back({*copies, StepRole::convert});
+  return Recipe(std::move(steps));
+}
+
+std::array<std::int64_t, 3> padded_elements(const ConvProblem& p, const ConvProblem& padded) {
+  const bool c = padded.c != p.c, k = padded.k != p.k;
+  return {c ? pixels_of_x(padded) * padded.groups * padded.c : 0,
+          c || k ? taps_of(padded) * padded.groups * padded.k * padded.c : 0,
+          k ? pixels_of_y(padded) * padded.groups * padded.k : 0};
+}
+
+double padding_seconds(const CudaSpec& spec, const ConvProblem& p, const ConvProblem& padded) {
+  const std::array<std::int64_t, 3> copied = padded_elements(p, padded);
+  const std::array<bool, 3> result = result_of(p);
+  double seconds = 0;
+  for (std::size_t i = 0; i < copied.size(); ++i)
+    if (copied[i] > 0)
+      // Both sides of a copy, as where runs are added up.
+      seconds += 1e-6 * spec.conv.join.runs_us + static_cast<double>(2 * copied[i] * bytes_of_element(p, result[i])) /
+                                                     spec.conv.join.runs_bytes_per_second;
+  return seconds;
+}
+
+}  // namespace tilesmith

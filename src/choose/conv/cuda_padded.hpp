@@ -1,0 +1,32 @@
+// Channels that are no whole sixteens of bytes: the same problem with channels of zeros behind them, between copies.
+// Kernels of the copy engine and of 16-byte accesses serve that one, and take a fraction of what reading element by
+// element takes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "choose/candidate.hpp"
+#include "spec/cuda/spec.hpp"
+#include "tilesmith/conv.hpp"
+
+namespace tilesmith {
+
+/// The problem whose channels that are read (backward data and weight: all) are whole octets; nothing where they are,
+/// where tensors are unaligned or not of 16 bits, where an epilogue reads what is filled up, or nothing is computed.
+[[nodiscard]] std::optional<ConvProblem> with_whole_octets(const ConvProblem& problem);
+
+/// What a kernel of the padded problem is between copies: {prepare, compute}, or {prepare, compute, convert} where the
+/// result has fewer channels than the kernel's. Nothing where the chip has no kernel that copies.
+[[nodiscard]] std::optional<Recipe> padded_recipe(const CudaSpec& spec, const KernelConfig& main,
+                                                  const ConvProblem& problem, const ConvProblem& padded);
+
+/// The tensors that are copied, each with its elements behind the copy: x, w, y; 0 for those that stay as they are.
+[[nodiscard]] std::array<std::int64_t, 3> padded_elements(const ConvProblem& problem, const ConvProblem& padded);
+
+/// What the copies take.
+[[nodiscard]] double padding_seconds(const CudaSpec& spec, const ConvProblem& problem, const ConvProblem& padded);
+
+}  // namespace tilesmith

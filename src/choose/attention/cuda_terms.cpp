@@ -46,11 +46,11 @@ double multiplied_rows(const KernelConfig& config, const CudaAttentionResources&
 
 /// Nanoseconds that an SM takes for a row of keys or values: nothing that products do not hide, unless it straddles
 /// sectors.
-double row_ns(int head_dim, DataType type, const CudaAttentionModel& model) {
+double row_ns(int head_dim, DataType type, bool exact_boxes, const CudaAttentionModel& model) {
   constexpr int kSectorBits = 256, kBoxBits = 1024;
   const int bits = head_dim * bits_of(type);
   if (bits % kSectorBits == 0) return 0;
-  return bits / kBoxBits * model.straddling_box_ns + (bits % kBoxBits != 0 ? model.cut_box_ns : 0);
+  return bits / kBoxBits * model.straddling_box_ns + (bits % kBoxBits == 0 ? 0 : exact_boxes ? model.rest_box_ns : model.cut_box_ns);
 }
 
 }  // namespace
@@ -96,8 +96,8 @@ CudaAttentionTerms cuda_attention_terms(const KernelConfig& config, const CudaTi
   const double of_depth = steps * at_once * 2 * multiplied * keys_of_step / rate * lonely;
   // Copies that take longer than products hide them.
   const double rows_copied = facts.persistent ? steps * at_once * keys_of_step : 0;
-  const double copies =
-      1e-9 * rows_copied * (row_ns(s.head_dim_qk, s.data_type, model) + row_ns(s.head_dim_v, s.data_type, model));
+  const auto of_row = [&](int head_dim) { return row_ns(head_dim, s.data_type, facts.exact_boxes, model); };
+  const double copies = 1e-9 * rows_copied * (of_row(s.head_dim_qk) + of_row(s.head_dim_v));
   const double of_heads = of_depth * (depth_qk + depth_v), products = std::max(of_heads, copies);
   const double widest = row.head_dim.high + row.head_dim_v.value_or(row.head_dim).high;
 

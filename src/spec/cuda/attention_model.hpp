@@ -50,8 +50,8 @@ struct CudaAttentionModel {
   /// take them as they come.
   double uneven_end = 1;
   /// Nanoseconds that an SM takes for 128 bytes of a row of keys or values where rows are no multiple of 32 bytes, so
-  /// that these lie in five sectors; and for what is left of such a row, to which its box is cut.
-  double straddling_box_ns = 0, cut_box_ns = 0;
+  /// that these lie in five sectors; and for what is left of such a row, in a box of its own or in one that it cuts.
+  double straddling_box_ns = 0, rest_box_ns = 0, cut_box_ns = 0;
   double missing_block = 0;  ///< a step takes this share longer for each block less on its SM than a kernel is made for
   std::vector<std::pair<Pipeline, CudaAttentionTerms>> pipelines;
 

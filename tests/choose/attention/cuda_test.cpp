@@ -279,14 +279,14 @@ TEST(CudaAttentionTerms, NarrowHeadsHaveFewerProductsAndTheRestApart) {
 }
 
 TEST(CudaAttentionTerms, RowsThatStraddleSectorsTakeAsLongAsTheirCopiesWhereProductsTakeLess) {
-  // 72 elements are 128 bytes and 16: a whole box and a cut one, of keys and of values.
+  // 72 elements are 128 bytes and 16: a whole box and what is left, of keys and of values.
   const CudaAttentionModel& model = *arch("sm_90a").attention_model;
   CudaAttentionShape shape{.batch = 1, .heads_q = 132, .heads_kv = 132, .seqlen_q = 128, .seqlen_k = 4096};
-  const double copies = 1e-9 * 4096 * 2 * (model.straddling_box_ns + model.cut_box_ns);
-  auto cut = terms_of(128, 128, 72, shape), even = terms_of(128, 128, 80, shape);
+  const double copies = 1e-9 * 4096 * 2 * (model.straddling_box_ns + model.rest_box_ns);
+  auto rest = terms_of(128, 128, 72, shape), even = terms_of(128, 128, 80, shape);
   ASSERT_GT(copies, even["products"]) << "72 elements are multiplied as 80";
-  EXPECT_NEAR(cut["products"], copies, 1e-12);
-  EXPECT_NEAR(cut["narrower"], std::max(0.0, even["products"] + even["narrower"] - copies), 1e-12);
+  EXPECT_NEAR(rest["products"], copies, 1e-12);
+  EXPECT_NEAR(rest["narrower"], std::max(0.0, even["products"] + even["narrower"] - copies), 1e-12);
 }
 
 TEST(CudaAttentionTerms, OfOneRoundTheFullestTileCountsOfSeveralTheMean) {

@@ -155,7 +155,7 @@ void decode_wgmma_facts(const AttentionSignature& s, const Algorithm& a, CudaAtt
   const long operands = 128L * (a.tile[0] * columns_qk + a.stages * a.tile[1] * (columns_qk + columns_v));
   facts.shared_bytes = operands + 8 * (2 + 4 * a.stages) + 16 + facts.threads / 4;
   facts.launch_registers = 65536 / (facts.threads * facts.blocks_per_sm) / 8 * 8;
-  facts.producer_registers = facts.blocks_per_sm > 1 ? 72 : 104;
+  facts.producer_registers = facts.blocks_per_sm > 1 ? 72 : 136;
   facts.consumer_registers = std::min(240, 2 * facts.launch_registers - facts.producer_registers);
 }
 

@@ -65,7 +65,48 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
       pack_a(from + in_place * (kRowA ? a.leading : 1), a.leading, task.rows - in_place, kTiles ? kLanes : kRows / 2,
              elements, words, packed_row(rows, in_place, 0, kRowWords), kRowWords,
              ScalesOfA(args, task.batch, task.row + in_place, depth.start(block)));
+    // A micro-tile from word w on of rows r and columns c.
+    const auto visit = [&](MicroTile& t, int w, int r, int c, int tile, bool last) {
+      t.a = packed_row(rows, r, w, kRowWords);
+      t.a_stride = kRowWords;
+      if constexpr (kWordsAreA) {
+        if (r < in_place) {
+          t.a = reinterpret_cast<const float*>(from + r * a.leading);
+          t.a_stride = a.leading;
+        }
+      }
+      t.rows = (int)min_of(kRows, task.rows - r);
+      t.sums = sums + tile % ring * kSumsPerTile;
+      const int columns = (int)min_of(kPanel, task.columns - c);
+      const Patch patch = {task.batch, task.row + r, task.column + c, t.rows, columns};
+      if (last && !kSplitK && !stream) claim(args, patch);
+      if (words > 0) {
+        multiply_tile(t);
+        t.next += t.words * kFetchedByWord;
+      } else {
+        for (int i = 0; i < kSumsPerTile; i += kLanes) store(t.sums + i, Vec{});
+      }
+      if (!last) return;
+      if (waiting_sums != nullptr) deliver(args, task.split, waiting, waiting_sums, kPanel, stream);
+      waiting = patch;
+      waiting_sums = t.sums;
+    };
     int tile = 0;
+    if (goes_by_rows(args, grid)) {
+      for (int r = 0; r < task.rows; r += kRows) {
+        for (int c = 0; c < task.columns; c += kPanel) {
+          MicroTile t;
+          t.width = round_up((int)min_of(kPanel, task.columns - c), kColumnStep);
+          t.words = words;
+          t.b = packed_data + packed.panel(member, block, task.column + c);
+          if constexpr (kOffset) t.start = packed_data + packed.start(member, block, task.column + c);
+          t.next = reinterpret_cast<const char*>(c + kPanel < task.columns ? t.b + (long long)words * kPanel : rows);
+          t.first = true;
+          visit(t, 0, r, c, tile++, true);
+        }
+      }
+      continue;
+    }
     for (int c = 0; c < task.columns; c += kPanel) {
       const int columns = (int)min_of(kPanel, task.columns - c);
       MicroTile t;
@@ -91,30 +132,7 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
         t.words = (int)min_of(kPassWords, words - w);
         t.first = block == first_block && w == 0;
         const bool last = block + 1 == end_block && w + t.words == words;
-        for (int r = 0; r < task.rows; r += kRows) {
-          t.a = packed_row(rows, r, w, kRowWords);
-          t.a_stride = kRowWords;
-          if constexpr (kWordsAreA) {
-            if (r < in_place) {
-              t.a = reinterpret_cast<const float*>(from + r * a.leading);
-              t.a_stride = a.leading;
-            }
-          }
-          t.rows = (int)min_of(kRows, task.rows - r);
-          t.sums = sums + (tile + r / kRows) % ring * kSumsPerTile;
-          const Patch patch = {task.batch, task.row + r, task.column + c, t.rows, columns};
-          if (last && !kSplitK && !stream) claim(args, patch);
-          if (words > 0) {
-            multiply_tile(t);
-            t.next += t.words * kFetchedByWord;
-          } else {
-            for (int i = 0; i < kSumsPerTile; i += kLanes) store(t.sums + i, Vec{});
-          }
-          if (!last) continue;
-          if (waiting_sums != nullptr) deliver(args, task.split, waiting, waiting_sums, kPanel, stream);
-          waiting = patch;
-          waiting_sums = t.sums;
-        }
+        for (int r = 0; r < task.rows; r += kRows) visit(t, w, r, c, tile + r / kRows, last);
         w += t.words;
       } while (w < words);
       tile += down;

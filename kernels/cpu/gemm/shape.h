@@ -131,11 +131,22 @@ struct Grid {
   long long tasks(const TsGemmArgs& args) const { return args.batch * splits * row_blocks * column_blocks; }
 };
 
+// Whether a task passes all panels by a few rows before the next ones, instead of all rows by a panel. Where k is short,
+// writing D is most of the work: a panel begins each row of D anew, and few pages can be written to by turns. All panels
+// must then stay in the second-level cache, with as much room as a block of A has.
+TS_INLINE bool goes_by_rows(const TsGemmArgs& args, const Grid& grid) {
+  constexpr long long kMostWords = 64;
+  const Depth depth = depth_of(args);
+  const long long words = depth.blocks == 1 ? depth.words(0) : kMostWords + 1;
+  return kForm == Form::blocked && words <= kMostWords && grid.splits == 1 && grid.rows > 2 * kRows &&
+         grid.columns > kPanel && words * grid.columns <= kTileM * kTileWords;
+}
+
 // Whether tasks pack the panels of B that they need themselves, into their scratch: when no other task needs the same,
 // or, where k is split, few do. A task then reads its part of k alone, and nothing that another core has just written.
 TS_INLINE bool packs_in_tasks(const TsGemmArgs& args, const Grid& grid) {
   constexpr long long kMostRowBlocks = kSplitK && !kTiles ? 4 : 1;
-  return kForm == Form::blocked && !kPackedB && grid.row_blocks <= kMostRowBlocks &&
+  return kForm == Form::blocked && !kPackedB && grid.row_blocks <= kMostRowBlocks && !goes_by_rows(args, grid) &&
          (!batch_shares_b(args) || args.batch <= 1);
 }
 

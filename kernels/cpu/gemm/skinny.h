@@ -5,6 +5,8 @@
 
 constexpr int kGroupRows = 16 / kPack;  // words of k for one visit: sixteen rows of B
 constexpr int kSumRows = kTileM + (kOffset ? 1 : 0);
+// Rows of A that are words already are read as they lie.
+constexpr bool kWordsAreA = kRowA && kElement == Element::fp32;
 
 // Workspace: [batch][row][word], zeros beyond k, then the words of k2; kOffset: behind m's rows a row of
 // ones, whose sums are B's own.
@@ -16,7 +18,7 @@ struct PackedA {
       : depth(depth_of(args)),
         second(up(blocks_of(depth.sizes[0], kPack), kLanes)),
         stride(second + up(blocks_of(depth.sizes[1], kPack), kLanes) + 16),
-        batch(stride * (up(args.m, kLanes) + (kOffset ? 1 : 0))) {}
+        batch(kWordsAreA ? 0 : stride * ((kRowA ? args.m : up(args.m, kLanes)) + (kOffset ? 1 : 0))) {}
   // Where a block's words begin.
   TS_INLINE long long word(long long block) const {
     return (depth.is_second(block) ? second : 0) + depth.start(block) / kPack;
@@ -36,7 +38,7 @@ long long scratch_size(const void*) {
 
 long long pack_a_tasks(const void* args_pointer) {
   const TsGemmArgs& args = arguments(args_pointer);
-  return args.batch * depth_of(args).blocks;
+  return kWordsAreA ? 0 : args.batch * depth_of(args).blocks;
 }
 
 void run_pack_a(const void* args_pointer, long long task, void*) {
@@ -109,50 +111,70 @@ TS_INLINE void add_group(const Strip& s, int row, int column, int word, int word
   }
 }
 
+// All columns from `column` on: in groups of kVectors vectors, the last of which may be a part, and what is left in
+// smaller ones. A single vector would wait for its own sums.
+template <int kCount, int kVectors>
+TS_INLINE void add_groups(const Strip& s, int row, int column, int word, int words) {
+  for (; s.columns - column > (kVectors - 1) * kLanes; column += kVectors * kLanes)
+    add_group<kCount, kVectors>(s, row, column, word, words);
+  if constexpr (kVectors > 1) add_groups<kCount, kVectors / 2>(s, row, column, word, words);
+}
+
 template <int kCount>
 [[gnu::noinline]] void add_rows_across(const Strip& s, int row, int word, int words) {
   constexpr int kVectors = kCount >= 8 ? kAccumulators / 8 : 4 < kAccumulators / kCount ? 4 : kAccumulators / kCount;
-  constexpr int kStep = kVectors * kLanes;
-  int column = 0;
-  for (; column + kStep <= s.columns; column += kStep) add_group<kCount, kVectors>(s, row, column, word, words);
-  for (; column < s.columns; column += kLanes) add_group<kCount, 1>(s, row, column, word, words);
+  add_groups<kCount, kVectors>(s, row, 0, word, words);
+}
+
+constexpr int other_lane(int lane, int step) {
+  return lane ^ step;
 }
 
 // Writes the sum of all lanes (of integers its bits); with mm_plus_mm, added to what is there.
 TS_INLINE void put_sum_of_lanes(float* to, Sum x) {
-  decltype(x[0] + x[0]) lane[kLanes];
-  store(lane, x);
-  for (int step = kLanes / 2; step > 0; step /= 2)
-    for (int l = 0; l < step; ++l) lane[l] += lane[l + step];
+  if constexpr (kLanes == 16) x = x + __builtin_shufflevector(x, x, TS_LANES(other_lane, 8));
+  x = x + __builtin_shufflevector(x, x, TS_LANES(other_lane, 4));
+  x = x + __builtin_shufflevector(x, x, TS_LANES(other_lane, 2));
+  x = x + __builtin_shufflevector(x, x, TS_LANES(other_lane, 1));
+  auto sum = x[0];
   if constexpr (kMmPlusMm) {
-    decltype(x[0] + x[0]) before;
+    decltype(sum) before;
     __builtin_memcpy(&before, to, 4);
-    lane[0] += before;
+    sum += before;
   }
-  __builtin_memcpy(to, lane, 4);
+  __builtin_memcpy(to, &sum, 4);
 }
 
 // k along the lanes: dot products of kCount rows and kColumns columns.
 template <int kCount, int kColumns>
 TS_INLINE void dot_products(const Strip& s, int row, int column) {
-  Sum c[kCount][kColumns];
+  // Few products share their steps along k out to several sums: one would wait for itself.
+  constexpr int kParts = kCount * kColumns >= 8 ? 1 : kCount * kColumns >= 4 ? 2 : 4;
+  Sum c[kParts][kCount][kColumns];
+#pragma GCC unroll 4
+  for (int p = 0; p < kParts; ++p) {
 #pragma GCC unroll 8
-  for (int r = 0; r < kCount; ++r) {
+    for (int r = 0; r < kCount; ++r) {
 #pragma GCC unroll 8
-    for (int j = 0; j < kColumns; ++j) c[r][j] = fresh_zero<Sum>();
+      for (int j = 0; j < kColumns; ++j) c[p][r][j] = fresh_zero<Sum>();
+    }
   }
   const float* a = s.a + row * s.a_stride;
   const StoredB* b = s.b + column * s.leading;
-  const auto accumulate = [&](int w, auto load_words) {
+  const auto multiply_by = [&](Sum(&sums)[kCount][kColumns], auto words_of_a, auto words_of_b) {
     Vec y[kCount];
 #pragma GCC unroll 8
-    for (int r = 0; r < kCount; ++r) y[r] = load(a + r * s.a_stride + w);
+    for (int r = 0; r < kCount; ++r) y[r] = words_of_a(a + r * s.a_stride);
 #pragma GCC unroll 8
     for (int j = 0; j < kColumns; ++j) {
-      const Vec x = load_words(w, j);
+      const Vec x = words_of_b(j);
 #pragma GCC unroll 8
-      for (int r = 0; r < kCount; ++r) c[r][j] = multiply_add(y[r], x, c[r][j]);
+      for (int r = 0; r < kCount; ++r) sums[r][j] = multiply_add(y[r], x, sums[r][j]);
     }
+  };
+  const auto accumulate = [&](int w, auto load_words, int part = 0) {
+    multiply_by(
+        c[part], [&](const float* from) { return load(from + w); }, [&](int j) { return load_words(w, j); });
   };
   const int whole = s.elements / kBlockElements * kLanes;
   int w = 0;
@@ -181,14 +203,30 @@ TS_INLINE void dot_products(const Strip& s, int row, int column) {
         return scaled_words(place(i, j), s.elements - i * kPack, *s.scales, column + j, (long long)i * kPack);
       });
   } else {
-    for (; w < whole; w += kLanes) accumulate(w, [&](int i, int j) { return words_along<kElementB>(place(i, j)); });
-    if (w * kPack < s.elements)
-      accumulate(w, [&](int i, int j) { return words_along_part<kElementB>(place(i, j), s.elements - i * kPack); });
+    const auto whole_words = [&](int i, int j) { return words_along<kElementB>(place(i, j)); };
+    for (; w + kParts * kLanes <= whole; w += kParts * kLanes) {
+#pragma GCC unroll 4
+      for (int p = 0; p < kParts; ++p) accumulate(w + p * kLanes, whole_words, p);
+    }
+    for (; w < whole; w += kLanes) accumulate(w, whole_words);
+    if (const int rest = s.elements - w * kPack; rest > 0) {
+      multiply_by(
+          c[0],
+          [&](const float* from) {
+            if constexpr (kWordsAreA) return words_along_part<Element::fp32>(from + w, rest);
+            return load(from + w);
+          },
+          [&](int j) { return words_along_part<kElementB>(place(w, j), rest); });
+    }
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kCount; ++r) {
 #pragma GCC unroll 8
-    for (int j = 0; j < kColumns; ++j) put_sum_of_lanes(s.sums + (row + r) * kTileN + column + j, c[r][j]);
+    for (int j = 0; j < kColumns; ++j) {
+#pragma GCC unroll 4
+      for (int p = 1; p < kParts; ++p) c[0][r][j] = c[0][r][j] + c[p][r][j];
+      put_sum_of_lanes(s.sums + (row + r) * kTileN + column + j, c[0][r][j]);
+    }
   }
 }
 
@@ -252,8 +290,14 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
     const long long first = depth.start(block);
     const TsMatrix& b = matrix_b(args, depth, block);
     const ScalesOfB scales(args, task.batch, task.column, first);
-    s.a = static_cast<const float*>(args.workspace) + task.batch * packed.batch + task.row * packed.stride +
-          packed.word(block);
+    if constexpr (kWordsAreA) {
+      const TsMatrix& a = matrix_a(args, depth, block);
+      s.a = static_cast<const float*>(a.data) + task.batch * a.batch + task.row * a.leading + first;
+      s.a_stride = a.leading;
+    } else {
+      s.a = static_cast<const float*>(args.workspace) + task.batch * packed.batch + task.row * packed.stride +
+            packed.word(block);
+    }
     s.b = static_cast<const StoredB*>(b.data) + task.batch * b.batch +
           (kRowB ? first * b.leading + task.column : task.column * b.leading + first / kStoredElementsB);
     s.scales = &scales;

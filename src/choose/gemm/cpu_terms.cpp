@@ -68,11 +68,23 @@ struct Kernel {
         row_a(p.order_a == MatrixOrder::row),
         row_b(p.order_b == MatrixOrder::row) {}
 
-  /// Elements along k that fill no vector of words.
-  [[nodiscard]] double last_elements(const GemmProblem& p) const {
-    return std::fmod(static_cast<double>(p.k), lanes * pack) + std::fmod(static_cast<double>(p.k2), lanes * pack);
+  /// Parts of vectors of words along k: at most the last one of k, and of k2.
+  [[nodiscard]] double last_parts(const GemmProblem& p) const {
+    return part(static_cast<double>(p.k), lanes * pack) + part(static_cast<double>(p.k2), lanes * pack);
+  }
+  /// What the last step of a size takes if it is not whole: one read or write under a mask, or without masks (AVX2) one
+  /// for each element.
+  [[nodiscard]] double part(double size, double step) const {
+    const double rest = std::fmod(size, step);
+    return lanes >= 16 ? std::min(rest, 1.0) : rest;
   }
 };
+
+/// Lines that are begun where `rows` are read whose elements take `bytes`: short rows share them.
+double lines_begun(double rows, double bytes) {
+  constexpr double kLine = 64;
+  return rows * std::min(1.0, bytes / kLine);
+}
 
 /// The tasks of a blocked kernel. As Grid of kernels/cpu/gemm/shape.h.
 struct Tasks {
@@ -98,6 +110,14 @@ struct Tasks {
     count = std::max(1.0, parts * row_blocks * column_blocks);
   }
 };
+
+/// Whether a task writes D row by row: goes_by_rows() in kernels/cpu/gemm/shape.h.
+bool goes_by_rows(const GemmProblem& p, const Kernel& kernel, const Tasks& tasks, double splits) {
+  constexpr double kMostWords = 64;
+  return kernel.blocks == 1 && kernel.words <= kMostWords && (p.k == 0 || p.k2 == 0) && splits == 1 &&
+         tasks.rows > 2 * kernel.rows && tasks.columns > kernel.columns &&
+         kernel.words * tasks.columns <= kernel.tile_m * kernel.tile_k / kernel.pack;
+}
 
 /// Pages in which lie the rows of D that every panel of a task begins, and those of row-major B where the task packs
 /// it. None where D is written past the caches (streams() in kernels/cpu/gemm/epilogue.h).
@@ -139,18 +159,21 @@ Counts blocked(const GemmProblem& p, const Kernel& kernel, const CpuSpec& spec, 
   const double packed_rows = (in_place ? std::fmod(kernel.m, kernel.rows) : kernel.m) * tasks.column_blocks;
   (kernel.row_a ? counts.packed_a : counts.turned_a) = packed_rows * kernel.words / kernel.lanes;
   const double k = static_cast<double>(p.k + p.k2);
-  counts.parts += kernel.row_a ? packed_rows * kernel.last_elements(p)
-                               : std::fmod(kernel.m, kernel.lanes) * k * tasks.column_blocks;
+  counts.parts += kernel.row_a ? packed_rows * kernel.last_parts(p)
+                               : kernel.part(kernel.m, kernel.lanes) * k * tasks.column_blocks;
   if (!packed) {
     (kernel.row_b ? counts.packed_b : counts.turned_b) = kernel.words * vectors;
     if (bits_of(p.type_b) < bits_of(p.type_a)) counts.weights = kernel.words * vectors;
-    counts.parts += kernel.row_b ? std::fmod(kernel.n, kernel.lanes) * k : kernel.n * kernel.last_elements(p);
-    counts.runs = kernel.row_b ? k * tasks.column_blocks : kernel.n * kernel.blocks;
+    counts.parts += kernel.row_b ? kernel.part(kernel.n, kernel.lanes) * k : kernel.n * kernel.last_parts(p);
+    const double bytes = bits_of(p.type_b) / 8.0;
+    counts.runs = kernel.row_b ? lines_begun(k * tasks.column_blocks, kernel.n * bytes)
+                               : lines_begun(kernel.n * kernel.blocks, k * bytes);
   }
-  if (packed || tasks.row_blocks > 1) counts.stored_b = tasks.row_blocks * kernel.words * vectors;
+  const bool by_rows = goes_by_rows(p, kernel, tasks, splits);
+  if (packed || tasks.row_blocks > 1 || by_rows) counts.stored_b = tasks.row_blocks * kernel.words * vectors;
   counts.results = kernel.m * std::ceil(kernel.n / kernel.lanes);
-  counts.tails = kernel.m * std::fmod(kernel.n, kernel.lanes);
-  if (pages_of_task(p, kernel, tasks, packed) > spec.gemm_followed_pages)
+  counts.tails = kernel.m * kernel.part(kernel.n, kernel.lanes);
+  if (!by_rows && pages_of_task(p, kernel, tasks, packed) > spec.gemm_followed_pages)
     counts.far = kernel.m * panels * std::max(0.0, 1 - counts.products / (rows * panels) / spec.gemm_hidden_cycles);
   counts.tasks = tasks.count / kernel.batch;
   return counts;
@@ -162,23 +185,26 @@ Counts skinny(const GemmProblem& p, const Kernel& kernel) {
   Counts counts;
   const double columns = round_up(kernel.n, kernel.lanes), vectors = columns / kernel.lanes;
   counts.products = kernel.m * columns * kernel.words * kernel.pack / kernel.facts.products_per_cycle;
-  (kernel.row_a ? counts.packed_a : counts.turned_a) = kernel.m * kernel.words / kernel.lanes;
+  // Rows that are words already are read as they lie.
+  const bool in_place = kernel.row_a && p.type_a == DataType::fp32;
+  if (!in_place) (kernel.row_a ? counts.packed_a : counts.turned_a) = kernel.m * kernel.words / kernel.lanes;
   const double groups = ceil_div(kernel.m, kernel.row_b ? kGroup : kDotGroup), k = static_cast<double>(p.k + p.k2);
   (kernel.row_b ? counts.packed_b : counts.turned_b) = kernel.words * vectors * groups;
   if (bits_of(p.type_b) < bits_of(p.type_a)) counts.weights = kernel.words * vectors * groups;
-  counts.parts = kernel.m * kernel.last_elements(p);
+  counts.parts = in_place ? 0 : kernel.m * kernel.last_parts(p);
+  const double bytes = bits_of(p.type_b) / 8.0;
   if (kernel.row_b) {
     counts.sums = kernel.m * vectors * kernel.words * kernel.pack / 16;  // kept for sixteen rows of B
-    counts.runs = k * ceil_div(kernel.n, kernel.tile_n);
-    counts.parts += std::fmod(kernel.n, kernel.lanes) * k * groups;
+    counts.runs = lines_begun(k * ceil_div(kernel.n, kernel.tile_n), kernel.n * bytes);
+    counts.parts += kernel.part(kernel.n, kernel.lanes) * k * groups;
   } else {
     counts.dots = counts.products;
-    counts.runs = kernel.n;
+    counts.runs = lines_begun(kernel.n, k * bytes);
     counts.folds = kernel.m * kernel.n;
-    counts.parts += kernel.n * kernel.last_elements(p) * groups;
+    counts.parts += kernel.n * kernel.last_parts(p) * groups;
   }
   counts.results = kernel.m * std::ceil(kernel.n / kernel.lanes);
-  counts.tails = kernel.m * std::fmod(kernel.n, kernel.lanes);
+  counts.tails = kernel.m * kernel.part(kernel.n, kernel.lanes);
   counts.tasks = ceil_div(kernel.n, kernel.tile_n);
   return counts;
 }

@@ -157,13 +157,13 @@ TEST(CpuGemmRank, KIsSplitOnlyWhereThreadsWouldIdle) {
   EXPECT_EQ(splits_for(gemm_problem(DataType::fp32, 8, 16, 65536), config, spec, 8), 1);
 }
 
-/// Cycles of the term `far` of a kernel of AVX-512.
-double far_rows(std::int64_t m, std::int64_t n, std::int64_t k, std::uint16_t tile_m) {
+/// Cycles of the term `far` of a kernel of AVX-512. Where tile_k is 128, many panels have no room beside A.
+double far_rows(std::int64_t m, std::int64_t n, std::int64_t k, std::uint16_t tile_m, std::uint16_t tile_k = 128) {
   const CpuSpec& spec =
       *std::ranges::find(every_level().levels, "x86_64_v4", [](const CpuSpec& each) { return each.arch.text(); });
   const GemmProblem p = gemm_problem(DataType::fp32, m, n, k);
   KernelConfig config{.arch = spec.arch, .signature = *cpu_signature_of(p), .algorithm = {}};
-  config.algorithm = {.pipeline = Pipeline::blocked, .instruction = Instruction::fma_f32, .tile = {tile_m, 1056, 1024}};
+  config.algorithm = {.pipeline = Pipeline::blocked, .instruction = Instruction::fma_f32, .tile = {tile_m, 1056, tile_k}};
   const std::size_t far = std::ranges::find(kCpuGemmTerms, "far") - kCpuGemmTerms.begin();
   return cpu_gemm_terms(p, config, spec, 1)[far] * spec.clock_hz;
 }
@@ -175,6 +175,30 @@ TEST(CpuGemmTerms, RowsOfResultsInManyPagesAreFar) {
   EXPECT_EQ(far_rows(109, 1307, 512, 192), 0);  // hidden by products
   EXPECT_EQ(far_rows(4096, 1024, 37, 192), 0);  // written past the caches
   EXPECT_GT(far_rows(4096, 1023, 37, 192), 0);
+  EXPECT_EQ(far_rows(109, 1307, 37, 192, 1024), 0);  // all panels pass a few rows
+}
+
+TEST(CpuGemmTerms, PartsAreVectorsAndShortRowsShareLines) {
+  const auto term = [&](const GemmProblem& p, Pipeline pipeline, std::string_view name,
+                        std::string_view level = "x86_64_v4") {
+    const CpuSpec& spec =
+        *std::ranges::find(every_level().levels, level, [](const CpuSpec& each) { return each.arch.text(); });
+    KernelConfig config{.arch = spec.arch, .signature = *cpu_signature_of(p), .algorithm = {}};
+    config.algorithm = {.pipeline = pipeline, .instruction = Instruction::fma_f32, .tile = {48, 528, 512}};
+    const std::size_t at = std::ranges::find(kCpuGemmTerms, name) - kCpuGemmTerms.begin();
+    return cpu_gemm_terms(p, config, spec, 1)[at] * spec.clock_hz;
+  };
+  GemmProblem p = gemm_problem(DataType::fp32, 40, 15, 1000);
+  p.order_b = MatrixOrder::row;
+  EXPECT_NEAR(term(p, Pipeline::blocked, "parts"), 1000, 1e-6);  // of B's rows, whatever they lack
+  EXPECT_NEAR(term(p, Pipeline::blocked, "tails"), 40, 1e-6);
+  EXPECT_NEAR(term(p, Pipeline::blocked, "parts", "x86_64_v3"), 7 * 1000, 1e-6);  // AVX2 has no masks for all types
+  EXPECT_NEAR(term(p, Pipeline::blocked, "runs"), 1000 * 60 / 64.0, 1e-6);
+  p.n = 16;
+  EXPECT_NEAR(term(p, Pipeline::blocked, "parts"), 0, 1e-6);
+  EXPECT_NEAR(term(p, Pipeline::blocked, "tails"), 0, 1e-6);
+  p.m = 3;
+  EXPECT_NEAR(term(p, Pipeline::skinny, "packed_a"), 0, 1e-6);  // floats are read as they lie
 }
 
 }  // namespace

@@ -170,6 +170,26 @@ TEST_P(CpuGemmKernels, LargeResultsAreCorrect) {
                      {.m = 700, .n = 1600, .k = 3, .threads = 2, .whole_lines = true}});
 }
 
+// Where k is short a task passes all panels by a few rows before the next ones.
+TEST_P(CpuGemmKernels, ShortSumsAreCorrect) {
+  CpuGemmParameters p = small_tiles(GetParam());
+  p.tile_m *= 4;
+  p.tile_n *= 2;
+  p.tile_k *= 4;
+  const long long most = 16 * (p.element == ElementType::int8 ? 16 : 8);  // of k: 64 words, and more
+  for (const MatrixOrder order : {MatrixOrder::row, MatrixOrder::column}) {
+    p.order_a = p.order_b = order;
+    SCOPED_TRACE(fmt::format("both {}", name_of(order)));
+    expect_correct(p, {{.m = 67, .n = 101, .k = 1},
+                       {.m = 301, .n = 333, .k = 3, .batch = 2, .beta = 1},
+                       {.m = 150, .n = 211, .k = 17, .batch = 3, .share_b = true},
+                       {.m = 90, .n = 97, .k = most / 4},
+                       {.m = 90, .n = 97, .k = most / 2 + 1},
+                       {.m = 200, .n = 500, .k = 5, .threads = 3}});
+    if (HasFatalFailure()) return;
+  }
+}
+
 // Deep blocks of k: tiles pass them in parts.
 TEST_P(CpuGemmKernels, DeepBlocksAreCorrect) {
   CpuGemmParameters p = small_tiles(GetParam());
@@ -216,6 +236,36 @@ std::vector<CpuGemmParameters> forms(const Variant& variant) {
   all[1].form = CpuGemmForm::skinny;
   all[1].tile_m = 16;
   return all;
+}
+
+// Every number of elements that may be left for the last vector of a row, of both matrices and of D.
+TEST_P(CpuGemmKernels, PartsOfEveryLengthAreCorrect) {
+  std::vector<GemmSizes> cases;
+  for (long long i = 1; i <= 67; ++i) cases.push_back({.m = 1 + i % 16, .n = i, .k = 68 - i, .beta = float(i % 5 == 0)});
+  for (CpuGemmParameters p : forms(GetParam())) {
+    for (const MatrixOrder order : {MatrixOrder::row, MatrixOrder::column}) {
+      p.order_a = p.order_b = order;
+      SCOPED_TRACE(fmt::format("form {}, both {}", static_cast<int>(p.form), name_of(order)));
+      expect_correct(p, cases);
+      if (HasFatalFailure()) return;
+    }
+    if (p.element != ElementType::int8) continue;
+    p.output = ElementType::int8;
+    p.aux = ElementType::fp16;
+    expect_correct(p, cases);
+  }
+}
+
+// Sums of few products along k are shared out to several registers, and of one row of A that lies far from the next.
+TEST_P(CpuGemmKernels, FewLongDotProductsAreCorrect) {
+  for (CpuGemmParameters p : forms(GetParam())) {
+    p.order_b = MatrixOrder::column;
+    expect_correct(p, {{.m = 1, .n = 1, .k = 1000},
+                       {.m = 2, .n = 1, .k = 777},
+                       {.m = 1, .n = 3, .k = 1029, .batch = 2},
+                       {.m = 3, .n = 2, .k = 641, .beta = 1},
+                       {.m = 7, .n = 5, .k = 515}});
+  }
 }
 
 TEST_P(CpuGemmKernels, SplitsOfKAreCorrectAndIndependentOfThreads) {

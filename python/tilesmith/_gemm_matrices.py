@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from tilesmith._errors import InvalidArgument
 from tilesmith._gemm_blocks import Blocks
-from tilesmith._gemm_operands import ADD, COLUMN_D, MULTIPLY, SCALE_M, Names, Options, Views
+from tilesmith._gemm_operands import ADD, COLUMN_D, MULTIPLY, SCALE_M, Names, Options, Views, has_weights
 from tilesmith._gemm_shape import Shape, is_column
-from tilesmith._library import Gemm
+from tilesmith._library import CPU, Gemm
 from tilesmith._views import BYTES, View, broadcast, dense_strides
 
 ROW, COLUMN = 0, 1
@@ -102,7 +102,12 @@ def set_matrices(call: Gemm, x: Views, o: Options, names: Names, s: Shape,
     call.m, call.batch = walk.m, walk.batch
     if walk.beyond:
         _check_apart("out", out)
-    preferred_a, preferred_b = ROW, COLUMN
+    # The CPU reads runs: with one element of k those of the other direction are long, and one column of results is a row
+    # of the transposed product.
+    free = call.device.kind == CPU and o.form != "packed" and not (
+        blocks.depth or blocks.of_a or x.zero_b is not None or has_weights(x.a.data_type, x.b.data_type))  # fmt: skip
+    preferred_a, preferred_b = (COLUMN, ROW) if free and s.k == 1 else (ROW, COLUMN)
+    preferred_d = COLUMN if free and s.n == 1 and walk.m > 1 and s.groups is None and not beside else ROW
     if s.k2 > 0 and x.a2 is not None and x.b2 is not None:
         (call.a2.batch, row), (call.b2.batch, _) = walk.strides[-2:]
         pair = (names.a2, x.a2, (walk.m, s.k2), (row, a2[-1])), (names.b2, x.b2, (s.k2, s.n), b2[-2:])
@@ -113,7 +118,7 @@ def set_matrices(call: Gemm, x: Views, o: Options, names: Names, s: Shape,
         call.a2.leading = _in_order(call.order_a, names.a, *pair[0])
         call.b2.leading = _in_order(call.order_b, names.b, *pair[1])
     call.a.batch, call.b.batch = walk.strides[0][0], walk.strides[1][0]
-    order_d, call.d_leading = order_of("out", out, (walk.m, s.columns), (walk.strides[2][1], d[-1]), ROW)
+    order_d, call.d_leading = order_of("out", out, (walk.m, s.columns), (walk.strides[2][1], d[-1]), preferred_d)
     if order_d == COLUMN:
         call.flags |= COLUMN_D
     call.d_batch = walk.strides[2][0]

@@ -51,6 +51,34 @@ def test_nothing_to_sum(make, shape):
     assert tilesmith.matmul(make(0, 2, 3), make(3, 4)).shape == (0, 2, 4)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("shape", [(1, 1, 67), (67, 1, 1), (1, 67, 1), (67, 1, 300), (1, 67, 300), (67, 45, 1), (5, 1, 3)])
+def test_sizes_of_one(make, dtype, shape):
+    """Their strides mean nothing, so they are read in the direction that costs least."""
+    m, n, k = shape
+    out_dtype = "int32" if dtype == "int8" else dtype
+    for a in (make(m, k, dtype=dtype), make(k, m, dtype=dtype).T, make(m, k + 3, dtype=dtype)[:, 1:-2]):
+        for b in (make(k, n, dtype=dtype), make(n, k, dtype=dtype).T, make(k, n + 3, dtype=dtype)[:, 1:-2]):
+            assert_product(tilesmith.matmul(a, b), reference.matmul(a, b), out_dtype)
+            out = np.zeros((m, 2 * n + 1), dtype_of(out_dtype))  # rows apart
+            tilesmith.matmul(a, b, out=out[:, :n])
+            assert_product(out[:, :n], reference.matmul(a, b), out_dtype)
+            assert not out[:, n:].any()
+
+
+def test_one_column_is_a_row_of_the_transposed_product(make):
+    a, b, bias = make(70, 300), make(300, 1), make(1)
+    got = tilesmith.matmul(a, b, bias=bias, activation="relu")
+    assert "of the transposed GEMM" in tilesmith.last_plan().reason
+    assert_product(got, np.maximum(reference.matmul(a, b) + bias, 0))
+    c = make(70, 1)
+    assert_product(tilesmith.matmul(a, b, c=c, beta=2.0), reference.matmul(a, b) + 2 * c.astype(np.float64))
+    got, most = tilesmith.matmul(a, b, amax=True)
+    np.testing.assert_allclose(most, np.abs(reference.matmul(a, b)).max(), rtol=1e-5)
+    a[3, 5] = np.nan
+    assert np.isnan(tilesmith.matmul(a, b)).nonzero()[0].tolist() == [3]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("left", ["row", "column", "padded", "padded column"])
 @pytest.mark.parametrize("right", ["row", "column", "padded", "padded column"])

@@ -78,8 +78,7 @@ double step_us(const KernelConfig& config, const CudaGemmTile& row, const CudaSp
   std::int64_t filters = config.algorithm.tile[1];
   // Those of backward data come in boxes of 64 channels of the result, by as many of what is read.
   if (p.direction == ConvDirection::backward_data) filters = ceil_div(filters, std::int64_t{64}) * 64;
-  constexpr double kEnough = 2.0 / 3;  // of the SMs take all that the cache gives
-  const double busy = std::min(1.0, static_cast<double>(tiles) / (kEnough * spec.reference.sms));
+  const double busy = std::min(1.0, static_cast<double>(tiles) / rows.enough_sms);
   return std::max(row.step_us, 1e-3 * ns * std::sqrt(busy) * static_cast<double>(config.algorithm.tile[0] + filters));
 }
 

@@ -210,14 +210,6 @@ const CudaGemmTile* row_of_lone_turn(const KernelConfig& config, const CudaSpec&
   return least;
 }
 
-constexpr double kHiddenNearlyWhole = 8;
-/// Parts of k begin and end together: with as much to read as to multiply they took 1.03 to 1.18 of the longer time
-/// more than tiles do (151 x 5120 x 27648 and others, H200).
-constexpr double kHiddenByParts = 4;
-/// Two rows of tiles read each panel of B at about the same time, or twice: in several rounds they took 1.09 to 1.12 of
-/// the longer time where memory takes 0.7 of the other and more (147 x 37888 x 3584, 204 x 24576 x 1536, H200).
-constexpr double kHiddenInTwoRows = 4;
-
 }  // namespace
 
 Straddling straddling(const GemmSignature& signature, const CudaGemmShape& shape, std::int64_t bits) {
@@ -297,7 +289,8 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, co
   const bool in_parts = work.splits > 1 && config.algorithm.pipeline == Pipeline::warp_specialized;
   const bool in_two_rows = config.algorithm.pipeline == Pipeline::warp_specialized && rounds > 1 &&
                            shape.m > config.algorithm.tile[0] && shape.m <= 2 * config.algorithm.tile[0];
-  const double power = groups ? 2 : in_parts ? kHiddenByParts : in_two_rows ? kHiddenInTwoRows : kHiddenNearlyWhole;
+  const CudaGemmOverlap& overlap = spec.gemm.overlap;
+  const double power = groups ? 2 : in_parts ? overlap.parts : in_two_rows ? overlap.two_rows : overlap.tiles;
   return spec.reference.launch_us * 1e-6 + overlapped(seconds, memory, power);
 }
 
@@ -313,7 +306,7 @@ double predicted_list_seconds(const KernelConfig& config, const CudaGemmTile* ro
   }
   const double seconds = std::max(all / static_cast<double>(cuda_gemm_places(facts, spec)), longest);
   return static_cast<double>(launches) * spec.reference.launch_us * 1e-6 +
-         overlapped(seconds, spec.reference.memory_seconds(bytes), kHiddenNearlyWhole);
+         overlapped(seconds, spec.reference.memory_seconds(bytes), spec.gemm.overlap.tiles);
 }
 
 }  // namespace tilesmith

@@ -47,6 +47,7 @@ Result<CudaConvSpec> read_cuda_conv(const JsonReader& reader) {
     TS_TRY(read_figures(reader.at("rows"), {{"ns", &spec.rows.ns},
                                             {"straddle_ns", &spec.rows.straddle_ns},
                                             {"data_straddle_ns", &spec.rows.data_straddle_ns},
+                                            {"enough_sms", &spec.rows.enough_sms},
                                             {"cut", &spec.rows.cut}}));
   } else {
     TS_TRY(reader.only({"models", "join", "epilogues", "pipelines"}));

@@ -25,10 +25,10 @@ struct CudaConvJoin {
 };
 
 /// What rows of 128 bytes of pixels and filters take that im2col maps bring, where every SM asks for some: nanoseconds
-/// of a row, and more where channels are no whole 32 bytes; and how much longer a tile takes for its share of channels
-/// that do not exist.
+/// of a row, and more where channels are no whole 32 bytes; how many SMs are enough to take all that the L2 cache gives
+/// (fewer have more each); and how much longer a tile takes for its share of channels that do not exist.
 struct CudaConvRows {
-  double ns = 0, straddle_ns = 0, data_straddle_ns = 0, cut = 0;
+  double ns = 0, straddle_ns = 0, data_straddle_ns = 0, enough_sms = 0, cut = 0;
 };
 
 struct CudaConvSpec {

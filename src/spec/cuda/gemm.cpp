@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "spec/cuda/figures.hpp"
 #include "spec/epilogue_list.hpp"
 
 namespace tilesmith {
@@ -176,7 +177,7 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
       {"join",         "cluster_join", "efficiency_without_row", "int8_ping_pong",        "lone_turn_us", "row_ns",
        "apart_row_ns", "straddle_ns",  "cut_straddle_ns",        "pair_bytes_per_second", "stream",       "portable",
        "b_first_m",    "neighbours",   "late_launch_dependents", "transpose_us",          "scale_us",     "list_gflop",
-       "epilogues",    "pipelines"}));
+       "overlap",      "epilogues",    "pipelines"}));
   CudaGemmSpec spec;
   const auto figure = [](const JsonReader& from, double& into) -> Status {
     TS_ASSIGN(into, from.number());
@@ -213,6 +214,9 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
       return share.at("step").refuse("a share above 0, of at most 1");
     TS_TRY(figure(share.at("k"), spec.int8_ping_pong_k));
   }
+  TS_TRY(read_figures(reader.at("overlap"), {{"tiles", &spec.overlap.tiles},
+                                             {"parts", &spec.overlap.parts},
+                                             {"two_rows", &spec.overlap.two_rows}}));
   if (reader.has("lone_turn_us")) TS_TRY(figure(reader.at("lone_turn_us"), spec.lone_turn_us));
   if (reader.has("row_ns")) TS_TRY(figure(reader.at("row_ns"), spec.row_ns));
   if (reader.has("apart_row_ns")) TS_TRY(figure(reader.at("apart_row_ns"), spec.apart_row_ns));

@@ -66,7 +66,16 @@ struct CudaGemmStream {
   double others = 1;                 ///< and of what those of other types take
 };
 
+/// How much of the shorter of the two times is hidden, that of the blocks and that of memory: the power in which both
+/// are joined (choose/overlapped.hpp). The higher, the more.
+struct CudaGemmOverlap {
+  double tiles = 0;     ///< whole tiles: nearly all
+  double parts = 0;     ///< parts of k, which begin and end together
+  double two_rows = 0;  ///< two rows of tiles in several rounds, which read a panel of B at about one time, or twice
+};
+
 struct CudaGemmSpec {
+  CudaGemmOverlap overlap;
   /// What a block adds for parts of a tile that it leaves or reads: a fence, a counter and a barrier, and the bytes at
   /// the rate at which one SM reads from the L2 cache. Estimated.
   double join_us = 0, join_bytes_per_second = 0;

@@ -779,8 +779,9 @@ typedef struct tilesmith_gemm {
    * type; with zero points for (B(l, j) - zero_b(j, l / group_size)) * scale_b(j, l / group_size). Unsigned weights and
    * zero points (AWQ, GPTQ) become signed ones when their top bit is flipped. */
   int64_t group_size;
-  tilesmith_block_scale scale_a; /* fp8 and bf8 */
-  tilesmith_block_scale scale_b;
+  tilesmith_block_scale scale_a; /* fp8 and bf8. With group_size 0, of all types: data is NULL or one fp32 number that
+                                    the products are multiplied by; its strides are 0. Not if D is int32 */
+  tilesmith_block_scale scale_b; /* the same */
   const int32_t* group_ends; /* with grouping: `batch` numbers, each at most m; rising if the groups are contiguous. The
                                 CPU checks them; a CUDA device reads them itself and limits them to m */
 

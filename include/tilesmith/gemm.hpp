@@ -35,6 +35,13 @@
 //
 // Matrices with scales lie along k (rcr).
 //
+// Without `group_size` scale_a and scale_b are one number each, fp32, on the device like a matrix, or absent:
+//
+//   D = epilogue(alpha * scale_a * scale_b * op(A) x op(B) + beta * C)
+//
+// So a scale that the device has computed needs no copy to the host, and no vector. No plan depends on them. They are
+// not read where alpha is 0, and go neither with an int32 D nor with a list's shared launches on CUDA devices.
+//
 // A second product: with `k2`, A2 (m x k2) and B2 (k2 x n), of A's and B's types, orders and batches, are multiplied
 // too, and the sums go on:
 //
@@ -160,8 +167,8 @@ struct GemmArguments {
   GemmOperand a, b;
   GemmOperand a2, b2;  ///< with k2
   GemmOperand c;       ///< read when beta is not 0; int4 matrices count leading dimensions and strides in elements
-  GemmScales scale_a;  ///< with group_size, of 8-bit floats
-  GemmScales scale_b;  ///< with group_size
+  GemmScales scale_a;  ///< with group_size, of 8-bit floats; without, one number (no strides) or null
+  GemmScales scale_b;  ///< with group_size; without, one number or null
   GemmScales zero_b;   ///< with zero_points: int8
   /// With groups: for each of them the first row beyond its last, rising (contiguous) and at most m. The CPU checks
   /// it; a CUDA kernel reads it on the device, and limits what is beyond.

@@ -74,9 +74,9 @@ def matmul(
     clamp: (low, high), limits; -inf and inf are none.
     scale_a, scale_b: what the stored values of a and b are multiplied by: numbers, float32 tensors of one element, or
         float32 vectors, one for each row of a, (m,), (m, 1), (..., m) or (..., m, 1), and column of b, (n,) or (1, n).
-        Beside vectors beta is 1. On a GPU a tensor of one element is spread by a small kernel of torch's before. float8
-        also takes scales by blocks, float32: scale_a (..., m, ceil(k / 128)), one for 128 elements of a row, beside scale_b
-        (..., ceil(k / 128), ceil(n / 128)), one for 128 by 128; a and b then lie along k (b is a transposed view).
+        Beside vectors beta is 1. On a GPU the kernel itself reads a tensor of one element. float8 also takes scales by blocks,
+        float32: scale_a (..., m, ceil(k / 128)), one for 128 elements of a row, beside scale_b (..., ceil(k / 128),
+        ceil(n / 128)), one for 128 by 128; a and b then lie along k (b is a transposed view).
     zero_b: zero points of integer weights, see linear.
     amax: float32 of one element, which becomes the larger of itself and every magnitude of the result before rounding (so
         it is zero beforehand). True: a new one, and (result, amax) is returned. Not for int32 results.

@@ -127,15 +127,23 @@ def prepare(x: Views, o: Options, beta: float, threads: int = 0) -> Call:
     out_type = _set_types(call, x, o, names)
     shape = Shape.of(x, o)
     blocks = Blocks.of(x, o, shape)
-    places = _set_epilogue(call, x, o, beta, names, shape, blocks)
+    operands, (x, places) = x, _without_numbers(x)
+    places += _set_epilogue(call, x, o, beta, names, shape, blocks)
     _set_groups(call, x, o, names, shape, places)
     moves = set_matrices(call, x, o, names, shape, blocks, out_type)
     if o.form == "packed":
         call.flags |= PACKED_B
         call.b.leading = o.packed_bytes
     if len(moves) > 1:
-        return BatchCall(call, places, x, shape.result, out_type, moves)
-    return Call(call, places, x, shape.result, out_type)
+        return BatchCall(call, places, operands, shape.result, out_type, moves)
+    return Call(call, places, operands, shape.result, out_type)
+
+
+def _without_numbers(x: Views) -> tuple[Views, list[tuple[int, int]]]:
+    """The operands but scales without dimensions, which the products are multiplied by, and where the addresses of those go."""
+    numbers = [(name, word) for name, word in (("scale_a", _SCALE_A), ("scale_b", _SCALE_B))
+               if (view := getattr(x, name)) is not None and not view.shape]  # fmt: skip
+    return x._replace(**{name: None for name, _ in numbers}), [(ADDRESSED.index(name), word) for name, word in numbers]
 
 
 def _is_part(view: View) -> bool:

@@ -183,10 +183,9 @@ def _check_tensors(form: str, tensors: tuple[Any, ...]) -> bool:
 
 def _fold(form: str, alpha: float, a: Tensor, b: Tensor, scale_a: Any,
           scale_b: Any) -> tuple[float, Optional[Tensor], Optional[Tensor]]:  # fmt: skip
-    """Scales of one number become part of alpha, or on a GPU, which alone knows them, of a vector."""
+    """Scales of one number become part of alpha, or on a GPU, which alone knows them, tensors without dimensions."""
     names = NAMES[form]
-    vectors: list[Optional[Tensor]] = [None, None]
-    single: Optional[Tensor] = None
+    scales: list[Optional[Tensor]] = [None, None]
     weights = form != "packed" and has_weights(TYPES.get(a.dtype, ""), TYPES.get(b.dtype, ""))  # their scales are kept, of one number too
     for at, scale in enumerate((scale_a, scale_b)):
         if scale is None:
@@ -195,7 +194,7 @@ def _fold(form: str, alpha: float, a: Tensor, b: Tensor, scale_a: Any,
             alpha *= scale
             continue
         if at == 1 and weights:
-            vectors[at] = scale
+            scales[at] = scale
             continue
         name = (names.scale_a, names.scale_b)[at]
         if scale.dtype != torch.float32:
@@ -204,21 +203,30 @@ def _fold(form: str, alpha: float, a: Tensor, b: Tensor, scale_a: Any,
             raise InvalidArgument(f"{names.a} is on {a.device}, {name} on {scale.device}", "one device for all")
         beside = scale_b.numel() if at == 0 and isinstance(scale_b, Tensor) else 0
         if scale.numel() != 1 or is_only_block(TYPES.get(a.dtype, ""), a.shape, scale.shape, beside):
-            vectors[at] = scale
+            scales[at] = scale
         elif scale.device.type == "cpu":
             alpha *= scale.item()
+        elif weights:  # whose scales along k leave no room for it
+            scales[at] = scale.reshape(1).expand(a.shape[:-1]).contiguous()
         else:
-            single = scale.reshape(1) if single is None else single * scale.reshape(1)
-    if single is not None and weights:
-        rows = single.expand(a.shape[:-1]).contiguous() if vectors[0] is None else vectors[0] * single
-        vectors[0] = rows
-    elif single is not None:
-        if vectors[1] is not None or vectors[0] is None:
-            columns = b.shape[0] if form == "linear" else b.shape[-1] if b.dim() > 1 else 1
-            vectors[1] = single.expand(columns).contiguous() if vectors[1] is None else vectors[1] * single
-        else:
-            vectors[0] = vectors[0] * single
-    return alpha, vectors[0], vectors[1]
+            scales[at] = scale.reshape(())
+    return alpha, scales[0], scales[1]
+
+
+def _fold_into_vectors(form: str, alpha: float, a: Tensor, b: Tensor, scale_a: Any,
+                       scale_b: Any) -> tuple[float, Optional[Tensor], Optional[Tensor]]:  # fmt: skip
+    """The same for the products of a list, which share launches: a number of the GPU's becomes part of a vector."""
+    alpha, *scales = _fold(form, alpha, a, b, scale_a, scale_b)
+    numbers = [scale for scale in scales if scale is not None and scale.dim() == 0]
+    rows, columns = (None if scale is None or scale.dim() == 0 else scale for scale in scales)
+    if not numbers:
+        return alpha, rows, columns
+    single = numbers[0] if len(numbers) == 1 else numbers[0] * numbers[1]
+    if rows is not None:
+        return alpha, rows * single, None
+    if columns is not None:
+        return alpha, None, columns * single
+    return alpha, None, single.expand(b.shape[-1] if b.dim() > 1 else 1).contiguous()
 
 
 # ------------------------------------------------------------------------------------------------------------- lists
@@ -255,7 +263,7 @@ def _stream(call: Call) -> int:
     return raw_stream(call.stream_device) if call.stream_device >= 0 else 0
 
 
-_LIBRARY = Library(_describe, _describe_all, view_of, check_sign, check_memory, _addresses, _new, _fold, _stream, torch_threads, _calls, kept_lists())
+_LIBRARY = Library(_describe, _describe_all, view_of, check_sign, check_memory, _addresses, _new, _fold_into_vectors, _stream, torch_threads, _calls, kept_lists())
 
 
 def gemm_list(lists: Lists, out_dtype: Any, alpha: Any, beta: Any, activation: Any, gate: Any, clamp: Any, tf32: Any) -> list[Tensor]:

@@ -312,8 +312,9 @@ TEST(GemmCall, NothingGivenIsIgnored) {
   EXPECT_EQ(failure_with([](auto& c) { c.epilogue[1].high = 1; }), unasked("epilogue[1].high"));
   static constexpr std::int32_t kEnd = 0;
   EXPECT_EQ(failure_with([](auto& c) { c.group_ends = &kEnd; }), unasked("group_ends"));
-  EXPECT_EQ(failure_with([](auto& c) { c.scale_a.data = &number; }), unasked("scale_a"));
-  EXPECT_EQ(failure_with([](auto& c) { c.scale_b.block = 1; }), unasked("scale_b"));
+  EXPECT_EQ(failure_with([](auto& c) { c.scale_a.data = &number; }), "");
+  EXPECT_EQ(failure_with([](auto& c) { c.scale_a.batch = 1; }), unasked("scale_a.row, block or batch"));
+  EXPECT_EQ(failure_with([](auto& c) { c.scale_b.block = 1; }), unasked("scale_b.row, block or batch"));
   EXPECT_EQ(failure_with([](auto& c) { c.zero_b.batch = 1; }), unasked("zero_b"));
   EXPECT_EQ(failure_with([](auto& c) { c.type_scale = TILESMITH_BF16; }), unasked("type_scale"));
   const auto weights = [](auto& c) { c.type_a = TILESMITH_BF16, c.type_b = TILESMITH_INT8, c.group_size = 32; };

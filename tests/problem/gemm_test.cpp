@@ -238,6 +238,33 @@ TEST(GemmArguments, PointersAndLeadingDimensions) {
   without_beta.refused("beta is 1", "a problem that has beta");
 }
 
+TEST(GemmArguments, NumbersThatScaleTheProducts) {
+  static float numbers[2] = {2, 3};
+  Call call;
+  call.arguments.scale_a.data = numbers;
+  call.arguments.scale_b.data = numbers + 1;
+  call.accepted();
+  call.arguments.scale_a.row = 1;
+  call.refused("scale_a of one number has strides", "0");
+  call.arguments.scale_a.row = 0;
+  call.arguments.scale_b.batch = 1;
+  call.refused("scale_b of one number has strides", "0");
+  call.arguments.scale_b = {call.arguments.d, 0, 0, 0};
+  call.refused("d overlaps scale_b", "its own");
+  call.arguments.alpha = 0;  // nobody reads it
+  call.accepted();
+  const GemmProblem integers = gemm_problem(DataType::int8, 1, 1, 16);
+  static std::int8_t row[16];
+  static std::int32_t sum;
+  GemmArguments a = dense_arguments(integers);
+  a.a.data = a.b.data = row;
+  a.d = &sum;
+  a.scale_a.data = numbers;
+  const Status status = validate(integers, a);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message, "scale_a beside an int32 result");
+}
+
 TEST(GemmArguments, OfASecondProduct) {
   const auto with = [](const std::function<void(Call&)>& change) {
     Call call([](GemmProblem& p) { p.k2 = 7; });

@@ -132,6 +132,18 @@ def test_scales():
     check(tilesmith.matmul(a, b, scale_a=one, scale_b=one), a, b, alpha=9)
     check(tilesmith.matmul(a, b, scale_a=rows, scale_b=one), a, b, alpha=3, scale_a=rows)
     check(tilesmith.matmul(a, b, scale_a=one, scale_b=columns), a, b, alpha=3, scale_b=columns)
+    half = torch.full((), 0.5, device="cuda")
+    for m, n, k in ((1, 96, 512), (16, 2048, 1024), (130, 256, 4096), (70, 95, 129)):
+        x, y = make(m, k), make(k, n)
+        check(tilesmith.matmul(x, y, scale_a=one, scale_b=half, alpha=2), x, y, alpha=3)
+    c = make(70, 96)
+    check(tilesmith.matmul(a, b, scale_a=one, scale_b=half, c=c, beta=2), a, b, alpha=1.5, c=c, beta=2)
+    for scales, first, second in ((dict(scale_a=[one, None]), 3, {}),
+                                  (dict(scale_a=[one, rows], scale_b=[half, half]), 1.5, dict(alpha=0.5, scale_a=rows)),
+                                  (dict(scale_b=[one, columns], scale_a=[half, half]), 1.5, dict(alpha=0.5, scale_b=columns))):  # fmt: skip
+        results = tilesmith.grouped_matmul([a[:7], a], [b, b], **scales)
+        check(results[0], a[:7], b, alpha=first)
+        check(results[1], a, b, **second)
     with pytest.raises(ValueError, match="a is on cuda:0, scale_a on cpu"):
         tilesmith.matmul(a, b, scale_a=torch.ones(1))
 
@@ -189,6 +201,15 @@ def test_the_current_stream():
         product = tilesmith.matmul(late, b) * 1
     stream.synchronize()
     torch.testing.assert_close(product, expected, rtol=0, atol=0)
+
+
+def test_a_scale_that_the_kernel_before_writes():
+    a, b = make(256, 4096), make(4096, 256)
+    for _ in range(20):
+        product, most = tilesmith.matmul(a, b, amax=True)
+        scaled = tilesmith.matmul(product, product, scale_a=most)
+        torch.testing.assert_close(scaled, tilesmith.matmul(product, product, alpha=most.item()), rtol=0, atol=0)
+        a = a.flip(0) * 0.9
 
 
 def test_a_graph():

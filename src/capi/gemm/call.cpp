@@ -146,8 +146,11 @@ Status check_block_scales(const tilesmith_gemm& call) {
     const bool weights = call.type_b == TILESMITH_INT8 || call.type_b == TILESMITH_INT4;
     return weights ? unused("scale_a", call.scale_a, "make a and b fp8 or bf8") : Status{};
   }
-  TS_TRY(unused("scale_a", call.scale_a, "set group_size"));
-  TS_TRY(unused("scale_b", call.scale_b, "set group_size"));
+  const auto strides = [](const char* name, const tilesmith_block_scale& x) {
+    return check_unused(name, x.row != 0 || x.block != 0 || x.batch != 0, "set group_size; one number has no strides");
+  };
+  TS_TRY(strides("scale_a.row, block or batch", call.scale_a));
+  TS_TRY(strides("scale_b.row, block or batch", call.scale_b));
   return check_unused("type_scale", call.type_scale != TILESMITH_FP32, "set group_size");
 }
 

@@ -91,9 +91,15 @@ TsGenericGemmArgs cpu_arguments(const GemmProblem& p, const CpuGemmEpilogue& ter
   }
   for (int i = 0; i < terms.extras; ++i) out.extra[i] = tensor(terms.extra[static_cast<std::size_t>(i)]);
   const auto scales = [](const GemmScales& x) { return TsScales{x.data, x.row, x.block, x.batch}; };
-  out.scale_a = scales(a.scale_a);
-  out.scale_b = scales(a.scale_b);
-  out.zero_b = scales(a.zero_b);
+  out.alpha = a.alpha;
+  if (p.group_size != 0) {
+    out.scale_a = scales(a.scale_a);
+    out.scale_b = scales(a.scale_b);
+    out.zero_b = scales(a.zero_b);
+  } else if (a.alpha != 0) {
+    for (const GemmScales& x : {a.scale_a, a.scale_b})
+      if (x.data != nullptr) out.alpha *= *static_cast<const float*>(x.data);
+  }
   constexpr int kOneBlock = 62;
   out.scale_shift =
       p.group_size == 0 || p.group_size >= p.k ? kOneBlock : std::countr_zero(static_cast<std::uint64_t>(p.group_size));
@@ -121,7 +127,6 @@ TsGenericGemmArgs cpu_arguments(const GemmProblem& p, const CpuGemmEpilogue& ter
   out.batch = p.batch;
   out.splits = splits;
   out.threads = threads;
-  out.alpha = a.alpha;
   out.form = &form;
   out.operand = reinterpret_cast<const TsGemmOperand*>(a.epilogue.data());
   return out;

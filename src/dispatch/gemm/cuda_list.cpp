@@ -95,6 +95,13 @@ TsCudaGemmListOperand operand_of(const GemmProblem& p, const GemmArguments& a, s
   return {const_cast<void*>(x.data), 0, x.low, x.high};
 }
 
+/// An entry of a launch's table has room for alpha alone.
+Status check_scales(const GemmArguments& a) {
+  if (a.alpha == 0 || (a.scale_a.data == nullptr && a.scale_b.data == nullptr)) return {};
+  return fail(ErrorCode::unsupported, "its scales are numbers on the device, and it shares a launch",
+              "vectors of scales in the epilogue, or a call of its own");
+}
+
 }  // namespace
 
 CudaListParts cuda_list_parts(std::span<const GemmProblem> problems, const CudaSpec& spec) {
@@ -194,8 +201,10 @@ Status CudaGemmListPlan::run(std::span<const GemmArguments> arguments, const Run
     return status ? status : std::unexpected(of_product(status.error(), at, arguments.size()));
   };
   for (const CudaListPart& part : shared_)
-    for (const std::size_t at : part.products)
+    for (const std::size_t at : part.products) {
+      TS_TRY(named(check_scales(arguments[at]), at));
       TS_TRY(named(check_alignment(problems()[at], part.kernel->facts, arguments[at]), at));
+    }
   for (const Alone& each : alone_)
     if (!is_empty(problems()[each.product])) TS_TRY(named(each.plan->check(arguments[each.product]), each.product));
   // A list asks for no workspace, so what the caller may have given is not large enough for a GEMM's partials.

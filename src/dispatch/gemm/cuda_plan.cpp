@@ -187,7 +187,12 @@ TsCudaGemmArgs CudaGemmPlan::kernel_arguments(const GemmArguments& a) const {
   TsCudaGemmArgs out = cuda_gemm_arguments(problem(), a);
   // A and B are not to be read where alpha is 0: no steps of k, or (encode_maps) zeros.
   if (a.alpha == 0 && !facts_.tensor_maps) out.k = out.k2 = 0;
-  if (problem().group_size != 0) add_scales(a, out);
+  if (problem().group_size != 0) {
+    add_scales(a, out);
+  } else if (a.alpha != 0) {  // one number each, or none
+    out.scale_a = static_cast<const float*>(a.scale_a.data);
+    out.scale_b = a.scale_b.data;
+  }
   out.b_first = b_first_;
   out.late_launch_dependents = next_at_end_;
   out.edges = has_edges();

@@ -86,6 +86,10 @@ TsHipGemmArgs HipGemmPlan::kernel_arguments(const GemmArguments& a) const {
   out.d_leading = a.d_leading;
   out.d_batch = a.d_batch;
   out.alpha = a.alpha;
+  if (a.alpha != 0) {
+    out.scale_a.data = a.scale_a.data;
+    out.scale_b.data = a.scale_b.data;
+  }
   std::size_t at = 0;
   if (p.beta) out.epilogue[at++] = {a.c.data, a.c.leading, a.c.batch, a.beta, 0};
   for (std::size_t i = 0; i < p.epilogue.size(); ++i) {

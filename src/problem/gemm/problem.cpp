@@ -409,6 +409,16 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
       const std::int64_t extent = (batch - 1) * x.batch + (rows - 1) * x.row + (blocks - 1) * x.block + 1;
       return shared(row_of(name, x.data, type, extent), false);
     };
+    if (p.group_size == 0)
+      for (const auto& [name, x] : {std::pair{"scale_a", &a.scale_a}, std::pair{"scale_b", &a.scale_b}}) {
+        if (x->data == nullptr) continue;
+        if (p.type_d == DataType::int32)
+          return fail(ErrorCode::invalid_argument, fmt::format("{} beside an int32 result", name), "another type of d");
+        if (x->row != 0 || x->block != 0 || x->batch != 0)
+          return fail(ErrorCode::invalid_argument, fmt::format("{} of one number has strides", name),
+                      "0, or group_size");
+        TS_TRY(shared(row_of(name, x->data, DataType::fp32, 1), false));
+      }
     if (p.group_size != 0) {
       if (!has_weights(p)) TS_TRY(scales("scale_a", a.scale_a, p.type_scale, p.m, members));
       TS_TRY(scales("scale_b", a.scale_b, p.type_scale, scale_rows_of_b(p), p.batch));

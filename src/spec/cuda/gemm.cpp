@@ -173,11 +173,27 @@ Result<std::vector<CudaGemmPipeline>> read_cuda_pipelines(const JsonReader& read
 }
 
 Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
-  TS_TRY(reader.only(
-      {"join",         "cluster_join", "efficiency_without_row", "int8_ping_pong",        "lone_turn_us", "row_ns",
-       "apart_row_ns", "straddle_ns",  "cut_straddle_ns",        "pair_bytes_per_second", "stream",       "portable",
-       "b_first_m",    "neighbours",   "late_launch_dependents", "transpose_us",          "scale_us",     "list_gflop",
-       "overlap",      "epilogues",    "pipelines"}));
+  TS_TRY(reader.only({"join",
+                      "cluster_join",
+                      "efficiency_without_row",
+                      "int8_ping_pong",
+                      "lone_turn_us",
+                      "row_ns",
+                      "apart_row_ns",
+                      "straddle_ns",
+                      "cut_straddle_ns",
+                      "pair_bytes_per_second",
+                      "stream",
+                      "portable",
+                      "b_first_m",
+                      "neighbours",
+                      "late_launch_dependents",
+                      "transpose_us",
+                      "scale_us",
+                      "list_gflop",
+                      "overlap",
+                      "epilogues",
+                      "pipelines"}));
   CudaGemmSpec spec;
   const auto figure = [](const JsonReader& from, double& into) -> Status {
     TS_ASSIGN(into, from.number());
@@ -214,9 +230,9 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
       return share.at("step").refuse("a share above 0, of at most 1");
     TS_TRY(figure(share.at("k"), spec.int8_ping_pong_k));
   }
-  TS_TRY(read_figures(reader.at("overlap"), {{"tiles", &spec.overlap.tiles},
-                                             {"parts", &spec.overlap.parts},
-                                             {"two_rows", &spec.overlap.two_rows}}));
+  TS_TRY(read_figures(
+      reader.at("overlap"),
+      {{"tiles", &spec.overlap.tiles}, {"parts", &spec.overlap.parts}, {"two_rows", &spec.overlap.two_rows}}));
   if (reader.has("lone_turn_us")) TS_TRY(figure(reader.at("lone_turn_us"), spec.lone_turn_us));
   if (reader.has("row_ns")) TS_TRY(figure(reader.at("row_ns"), spec.row_ns));
   if (reader.has("apart_row_ns")) TS_TRY(figure(reader.at("apart_row_ns"), spec.apart_row_ns));

@@ -45,6 +45,7 @@ class CudaGemmExperts : public ::testing::Test {
     for (std::size_t i = 0; i < problems.size(); ++i) {
       const GemmProblem& p = problems[i];
       testing::RandomGemm call(p, i, p.unaligned ? 1 : 16);
+      if (i % 2 == 1) call.add_numbers();
       const auto reference = GemmReference::make(call.tensors(), memory_type_of(p.type_d), 0);
       ASSERT_TRUE(reference) << reference.error().text();
       for (const Trial& trial : trials) {

@@ -119,6 +119,21 @@ TEST_F(CudaGemmList, UnalignedMatricesNeedAnUnalignedPlan) {
   EXPECT_NE(status.error().message.find("product 1 of 2: b at address"), std::string::npos) << status.error().text();
 }
 
+TEST_F(CudaGemmList, NumbersOnTheDeviceScaleNoProductOfASharedLaunch) {
+  const std::vector<GemmProblem> problems{product(5, 48, 64), product(7, 48, 64)};
+  const auto plan = dispatcher->plan(problems);
+  ASSERT_TRUE(plan) << plan.error().text();
+  std::vector<GemmArguments> arguments(2, dense_arguments(problems[0]));
+  for (GemmArguments& a : arguments) {
+    a.a.data = a.b.data = reinterpret_cast<void*>(0x1000);
+    a.d = reinterpret_cast<void*>(0x100000);
+  }
+  arguments[1].scale_b.data = reinterpret_cast<void*>(0x2000);
+  const Status status = (*plan)->run(arguments);
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().message.find("product 1 of 2: its scales"), std::string::npos) << status.error().text();
+}
+
 TEST_F(CudaGemmList, IsCapturedWithItsTable) {
   const std::vector<GemmProblem> problems{product(33, 48, 64), product(7, 48, 640)};
   const auto plan = dispatcher->plan(problems);

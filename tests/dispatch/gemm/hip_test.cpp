@@ -102,6 +102,26 @@ TEST_F(HipGemmTest, WithAnAlphaOfZeroNothingOfAAndBIsRead) {
   for (int i = 0; i < 40; ++i) EXPECT_EQ(d[i], 0.5F * static_cast<float>(i));
 }
 
+TEST_F(HipGemmTest, NumbersInMemoryScaleTheProducts) {
+  EmulatedDevice hip(0);
+  const GemmProblem p = gemm_problem(DataType::bf16, 5, 8, 16, DataType::fp32);
+  const auto plan = hip.plan(p);
+  ASSERT_TRUE(plan) << plan.error().text();
+  alignas(16) std::uint16_t ones[16 * 8];
+  std::ranges::fill(ones, std::uint16_t{0x3f80});
+  alignas(16) float d[40], scale_a = 0.5F, scale_b = -3;
+  GemmArguments a = dense_arguments(p);
+  a.a.data = a.b.data = ones;
+  a.d = d;
+  a.alpha = 2;
+  a.scale_a.data = &scale_a;
+  ASSERT_TRUE((*plan)->run(a, {}));
+  for (const float each : d) EXPECT_EQ(each, 16);
+  a.scale_b.data = &scale_b;
+  ASSERT_TRUE((*plan)->run(a, {}));
+  for (const float each : d) EXPECT_EQ(each, -48);
+}
+
 // gfx942's matrix unit has an encoding of fp8 that has other bits for NaN, none for -0, and half of each number.
 TEST_F(HipGemmTest, AnotherEncodingOfFp8IsNoneOfTheCallers) {
   EmulatedDevice hip(0);

@@ -37,6 +37,7 @@ void run_random_problems(std::uint64_t first, std::uint64_t problems,
     const auto signature = cpu_signature_of(computed);
     ASSERT_TRUE(signature) << signature.error().text();
     testing::RandomGemm call(problem, seed);
+    if (i % 2 == 1) call.add_numbers();
     const auto reference = GemmReference::make(call.tensors(), memory_type_of(problem.type_d), 1);
     ASSERT_TRUE(reference) << reference.error().text();
     // One tile of each level, instruction, pipeline and way with k, another one for each problem.

@@ -202,9 +202,24 @@ RandomGemm::RandomGemm(const GemmProblem& problem, std::uint64_t seed, std::int6
                               .high = step.high};
     tensors_.epilogue.push_back(step);
   }
+  keep_inputs();
+}
+
+void RandomGemm::keep_inputs() {
+  kept_.clear();
   for (GuardedBuffer& input : inputs_) kept_.emplace_back(input.storage().begin(), input.storage().end());
   const auto ends = std::as_bytes(std::span(ends_));
   kept_.emplace_back(ends.begin(), ends.end());
+}
+
+void RandomGemm::add_numbers() {
+  if (p_.group_size != 0 || p_.type_d == DataType::int32) return;
+  for (GemmScales* scale : {&arguments_.scale_a, &arguments_.scale_b}) {
+    if (scale == &arguments_.scale_b && seed_ / 2 % 2 == 0) continue;
+    scale->data = make(DataType::fp32, {1, 1, 1, 1}, {.batch = 1, .row = 1, .column = 1}, 1).data;
+    tensors_.alpha *= *static_cast<const float*>(scale->data);
+  }
+  keep_inputs();
 }
 
 void RandomGemm::compare(std::size_t input, const void* now) {

@@ -35,6 +35,9 @@ class RandomGemm {
   RandomGemm(const RandomGemm&) = delete;
   RandomGemm& operator=(const RandomGemm&) = delete;
 
+  /// From now on with numbers in memory that scale A and, of every second seed, B, where the problem takes such.
+  void add_numbers();
+
   [[nodiscard]] const GemmTensors& tensors() const { return tensors_; }
 
   /// Empty when the plan's result is right and nothing else was touched, no bit of an input either. On a device, of
@@ -56,6 +59,7 @@ class RandomGemm {
                                   std::int64_t columns, float deviation, std::optional<Side> side = {});
   void add_scales(float deviation);
   void add_groups();
+  void keep_inputs();
   void compare(std::size_t input, const void* now);
   [[nodiscard]] TensorView make(DataType type, const TensorExtents& extents, const TensorStrides& strides,
                                 float deviation, std::optional<Side> side = {}, bool k_along = false);

@@ -451,6 +451,46 @@ TEST(GemmCall, AlignmentMattersToCudaAlone) {
   EXPECT_FALSE(unaligned_with([&](auto& c) { weights(c), c.b.leading = 32; }));
 }
 
+// Kernels access D and what lies beside it by as many elements as n is a multiple of.
+TEST(GemmCall, DIsAlignedAsItsColumnsAllow) {
+  alignas(16) static std::byte memory[64];
+  const auto unaligned_with = [&](std::int64_t n, auto change) {
+    tilesmith_gemm call = TILESMITH_GEMM_INIT;
+    call.m = call.k = 16;
+    call.n = n;
+    call.epilogue[0].op = TILESMITH_EPILOGUE_BIAS;
+    call.epilogue[1].op = TILESMITH_EPILOGUE_ADD;
+    EXPECT_EQ(tilesmith_gemm_dense(&call), TILESMITH_SUCCESS);
+    change(call);
+    return problem_of(call, {DeviceKind::cuda, 0})->unaligned;
+  };
+  const auto nothing = [](auto&) {};
+  for (const std::int64_t n : {1, 2, 3, 4, 5, 6, 17, 18, 20, 24, 31, 4001, 4002, 4004}) {
+    EXPECT_FALSE(unaligned_with(n, nothing)) << n;
+    EXPECT_FALSE(unaligned_with(n, [](auto& c) { c.beta = 1; })) << n;
+  }
+  EXPECT_FALSE(unaligned_with(17, [](auto& c) { c.d = memory + 2, c.epilogue[0].data = memory + 6; }));
+  EXPECT_FALSE(unaligned_with(18, [](auto& c) { c.d = memory + 4, c.epilogue[1].data = memory + 12; }));
+  EXPECT_FALSE(unaligned_with(20, [](auto& c) { c.d = memory + 8; }));
+  EXPECT_TRUE(unaligned_with(18, [](auto& c) { c.d = memory + 2; }));
+  EXPECT_TRUE(unaligned_with(18, [](auto& c) { c.epilogue[0].data = memory + 2; }));
+  EXPECT_TRUE(unaligned_with(18, [](auto& c) { c.epilogue[1].data = memory + 2; }));
+  EXPECT_TRUE(unaligned_with(18, [](auto& c) { c.d_leading = 19; }));
+  EXPECT_TRUE(unaligned_with(20, [](auto& c) { c.d = memory + 4; }));
+  EXPECT_TRUE(unaligned_with(18, [](auto& c) { c.type_bias = TILESMITH_FP32, c.epilogue[0].data = memory + 4; }));
+  EXPECT_TRUE(unaligned_with(24, [](auto& c) { c.d_leading = 26; }));
+  // Whole rows of D bring tensors of any type whole.
+  EXPECT_TRUE(unaligned_with(24, [](auto& c) { c.type_c = TILESMITH_FP8; }));
+  EXPECT_FALSE(unaligned_with(32, [](auto& c) { c.type_c = TILESMITH_FP8; }));
+  // A column-major D has rows of m.
+  const auto turned = [](auto& c) { c.flags = TILESMITH_COLUMN_D, c.epilogue[1].leading = c.d_leading = c.m; };
+  EXPECT_FALSE(unaligned_with(17, turned));
+  EXPECT_TRUE(unaligned_with(17, [&](auto& c) { turned(c), c.d = memory + 2; }));
+  // A and B are whole in any case.
+  EXPECT_TRUE(unaligned_with(17, [](auto& c) { c.a.data = memory + 2; }));
+  EXPECT_TRUE(unaligned_with(17, [](auto& c) { c.order_b = TILESMITH_ROW, c.b.leading = 17; }));
+}
+
 TEST(GemmCall, ADenseCallNeedsAProblem) {
   tilesmith_gemm call = TILESMITH_GEMM_INIT;
   call.n = -1;

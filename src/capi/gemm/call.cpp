@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <numeric>
 
 #include "capi/call_checks.hpp"
 #include "capi/sized_struct.hpp"
@@ -107,31 +109,48 @@ Result<GemmEpilogue> epilogue_of(const tilesmith_gemm& call) {
   return epilogue;
 }
 
-/// Whether a kernel that moves 16 bytes at a time could not read or write one of the matrices and vectors.
+/// Whether kernels that move 16 bytes of A and B at a time, and of D and what the epilogue reads as much as its number
+/// of columns allows, could not compute the call. So an odd n alone keeps nobody from copying A and B whole.
 bool call_is_unaligned(const tilesmith_gemm& call) {
-  const auto any = [](const void* data, std::int64_t leading, std::int64_t batch, std::int32_t type) {
-    const int bits = bits_of(static_cast<DataType>(type));
-    return is_unaligned(data) || is_unaligned(leading, bits) || is_unaligned(batch, bits);
+  constexpr std::int64_t kWhole = 16;
+  const auto any = [](const void* data, std::int64_t leading, std::int64_t batch, std::int32_t type,
+                      std::int64_t unit) {
+    const auto steps = static_cast<std::uintptr_t>((leading | batch) * bits_of(static_cast<DataType>(type)) / 8);
+    return (reinterpret_cast<std::uintptr_t>(data) | steps) % static_cast<std::uintptr_t>(unit) != 0;
   };
   // The stride from the only member of a batch is nobody's, and contiguous groups have one A and one D.
   const bool many = call.batch > 1, contiguous = call.grouping == TILESMITH_GROUPS_CONTIGUOUS;
-  const auto matrix = [&](const void* data, std::int64_t leading, std::int64_t batch, std::int32_t type) {
-    return any(data, leading, many && !contiguous ? batch : 0, type);
+  const auto matrix = [&](const void* data, std::int64_t leading, std::int64_t batch, std::int32_t type,
+                          std::int64_t unit) {
+    return any(data, leading, many && !contiguous ? batch : 0, type, unit);
   };
-  if (matrix(call.a.data, call.a.leading, call.a.batch, call.type_a) ||
-      any(call.b.data, call.b.leading, many ? call.b.batch : 0, call.type_b) ||
-      matrix(call.d, call.d_leading, call.d_batch, call.type_d))
+  if (matrix(call.a.data, call.a.leading, call.a.batch, call.type_a, kWhole) ||
+      any(call.b.data, call.b.leading, many ? call.b.batch : 0, call.type_b, kWhole))
     return true;
-  if (call.k2 != 0 && (matrix(call.a2.data, call.a2.leading, call.a2.batch, call.type_a) ||
-                       any(call.b2.data, call.b2.leading, many ? call.b2.batch : 0, call.type_b)))
+  if (call.k2 != 0 && (matrix(call.a2.data, call.a2.leading, call.a2.batch, call.type_a, kWhole) ||
+                       any(call.b2.data, call.b2.leading, many ? call.b2.batch : 0, call.type_b, kWhole)))
     return true;
-  if (call.beta != 0 && matrix(call.c.data, call.c.leading, call.c.batch, call.type_c)) return true;
+  const bool gated = std::ranges::any_of(
+      call.epilogue, [](const tilesmith_epilogue& x) { return is_gate(static_cast<EpilogueOp>(x.op)); });
+  const auto of_row = [](std::int64_t columns, std::int32_t type) {
+    return std::gcd(kWhole, columns * std::max(bits_of(static_cast<DataType>(type)) / 8, 1));
+  };
+  const bool column_d = (call.flags & TILESMITH_COLUMN_D) != 0;  // its rows are columns
+  const std::int64_t columns = column_d ? call.m : call.n;
+  const std::int64_t unit_d = of_row(gated ? columns / 2 : columns, call.type_d);
+  // A D of whole 16 bytes takes tensors along in as many.
+  const auto beside_d = [&](std::int32_t type) { return unit_d == kWhole ? kWhole : of_row(columns, type); };
+  if (matrix(call.d, call.d_leading, call.d_batch, call.type_d, unit_d)) return true;
+  if (call.beta != 0 && matrix(call.c.data, call.c.leading, call.c.batch, call.type_c, beside_d(call.type_c)))
+    return true;
   for (const tilesmith_epilogue& x : call.epilogue) {
     const auto op = static_cast<EpilogueOp>(x.op);
+    const bool bias = op == EpilogueOp::bias || op == EpilogueOp::bias_m;
+    const std::int32_t type = !reads_vector(op) ? call.type_c : bias ? call.type_bias : TILESMITH_FP32;
     // Vectors along n step from group to group, contiguous ones too.
     const bool steps = call.grouping != TILESMITH_GROUPS_NONE && is_along_n(op);
-    if (steps ? any(x.data, 0, many ? x.batch : 0, op == EpilogueOp::bias ? call.type_bias : TILESMITH_FP32)
-              : matrix(x.data, x.leading, x.batch, call.type_c))  // zeros where nothing is read
+    if (steps ? any(x.data, 0, many ? x.batch : 0, type, beside_d(type))
+              : matrix(x.data, x.leading, x.batch, type, beside_d(type)))  // zeros where nothing is read
       return true;
   }
   return false;

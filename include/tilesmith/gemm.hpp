@@ -91,6 +91,9 @@ struct GemmProblem {
   /// stream when this one is launched. Kernels of few rows then begin to read B while the kernel before ends.
   bool prefetch_weights = false;
   bool unaligned = false;  ///< a pointer, row or batch stride is no multiple of 16 bytes; the CPU does not ask
+  /// Beside unaligned: those of A and B alone. Of D, C and what the epilogue reads they are multiples of as many bytes
+  /// as dense rows of n elements are, up to 16.
+  bool aligned_d = false;
 
   [[nodiscard]] std::int64_t columns_of_d() const { return epilogue.gated() ? n / 2 : n; }
 
@@ -121,6 +124,7 @@ struct GemmProblem {
     visit("zero_points", self.zero_points);
     visit("prefetch_weights", self.prefetch_weights);
     visit("unaligned", self.unaligned);
+    visit("aligned_d", self.aligned_d);
   }
 };
 

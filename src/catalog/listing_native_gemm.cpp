@@ -60,7 +60,8 @@ CudaGemmShape shape_of(const GemmSizes& sizes, const GemmSignature& signature) {
           .batch = sizes.batch,
           .unaligned = sizes.unaligned,
           .grouping = signature.grouping,
-          .k2 = signature.mm_plus_mm ? sizes.k : 0};
+          .k2 = signature.mm_plus_mm ? sizes.k : 0,
+          .may_pad = true};
 }
 
 /// What dispatch has to choose from, in its order.

@@ -52,9 +52,11 @@ GemmProblem derived(const GemmProblem& problem, const GemmArguments& arguments) 
   const auto any_off = [&](const GemmOperand& matrix, DataType type) {
     return is_off(matrix.leading | (problem.batch > 1 ? matrix.batch : 0), static_cast<int>(bits_of(type)));
   };
-  out.unaligned |= any_off(arguments.a, problem.type_a) ||
+  const bool off = any_off(arguments.a, problem.type_a) ||
                    (!problem.packed_b && any_off(arguments.b, problem.type_b)) ||
                    any_off(arguments.a2, problem.type_a) || any_off(arguments.b2, problem.type_b);
+  out.aligned_d |= off && !problem.unaligned;
+  out.unaligned |= off;
   return out;
 }
 

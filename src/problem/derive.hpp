@@ -17,8 +17,9 @@ namespace tilesmith {
 [[nodiscard]] AttentionBackwardProblem derived(const AttentionBackwardProblem& problem,
                                                const AttentionBackwardArguments& arguments);
 
-/// Sets `unaligned` where the problem says so already, or a row or member of A, B, A2 or B2 begins off multiples of 16
-/// bytes; a packed B does not count. Pointers are taken for multiples of 16 bytes.
+/// Sets `unaligned` where the problem says so already, or (and `aligned_d` then, as D is dense) a row or member of A,
+/// B, A2 or B2 begins off multiples of 16 bytes; a packed B does not count. Pointers are taken for multiples of 16
+/// bytes.
 [[nodiscard]] GemmProblem derived(const GemmProblem& problem, const GemmArguments& arguments);
 
 /// Sets `unaligned` where the problem says so already, or the strides do not permit what conv.hpp says of it, or a

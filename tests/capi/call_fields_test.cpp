@@ -185,7 +185,8 @@ TEST(CallFields, AGemmCallSaysEveryFieldOfItsProblem) {
                                    {"packed_b", [](Call& c) { c.flags = TILESMITH_PACKED_B; }},
                                    {"zero_points", [](Call& c) { c.flags = TILESMITH_ZERO_POINTS; }},
                                    {"prefetch_weights", [](Call& c) { c.flags = TILESMITH_CONSTANT_B; }},
-                                   {"unaligned", [](Call& c) { c.a.leading = 3; }}});
+                                   {"unaligned", [](Call& c) { c.a.leading = 3; }},
+                                   {"aligned_d", [](Call& c) { c.b.leading = 3; }}});
 }
 
 }  // namespace

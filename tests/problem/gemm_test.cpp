@@ -144,6 +144,7 @@ TEST(GemmProblem, EqualProblemsHashAlikeAndEveryFieldCounts) {
       [](auto& p) { p.batch = 2; },
       [](auto& p) { p.beta = true; },
       [](auto& p) { p.unaligned = true; },
+      [](auto& p) { p.aligned_d = true; },
       [](auto& p) { p.epilogue = {EpilogueOp::bias}; },
       [](auto& p) {
         p.epilogue = {EpilogueOp::bias, EpilogueOp::relu};

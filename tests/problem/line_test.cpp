@@ -175,6 +175,9 @@ TEST(ProblemLine, WhatFollowsFromTheRestIsFilledIn) {
   };
   EXPECT_TRUE(gemm("-k 100").unaligned);
   EXPECT_FALSE(gemm("-k 104").unaligned);
+  EXPECT_TRUE(gemm("-k 100").aligned_d);
+  EXPECT_FALSE(gemm("-k 104").aligned_d);
+  EXPECT_FALSE(gemm("-k 100 --unaligned").aligned_d);
   EXPECT_TRUE(gemm("--beta 2").beta);
   EXPECT_EQ(gemm("--dtype int8").type_c, DataType::int32);
 }

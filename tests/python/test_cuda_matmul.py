@@ -140,6 +140,35 @@ def test_odd_columns_are_copied_whole():
         assert "warpspec" in tilesmith.last_plan().kernel
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_rows_that_begin_anywhere(dtype):
+    options = dict(tf32=True) if dtype == torch.float32 else {}
+    tolerance = 2e-2 if dtype == torch.float32 else 1e-3
+    for m, n, k in ((300, 520, 1003), (513, 129, 777), (2000, 77, 331), (7, 1001, 2051)):
+        for turned_a, turned_b in ((False, True), (False, False), (True, False), (True, True)):
+            a = make(k, m, dtype=dtype).t() if turned_a else make(m, k, dtype=dtype)
+            b = make(n, k, dtype=dtype).t() if turned_b else make(k, n, dtype=dtype)
+            check(tilesmith.matmul(a, b, **options), a, b, tolerance=tolerance)
+    a, b, bias = make(3, 130, 1001, dtype=dtype), make(1001, 260, dtype=dtype), make(260, dtype=dtype)
+    check(tilesmith.matmul(a, b, bias=bias, activation="relu", **options), a, b, bias=bias, activation="relu", tolerance=tolerance)
+    out = make(3, 130, 260, dtype=dtype)
+    before = out.clone()
+    check(tilesmith.matmul(a, b, c=out, beta=0.5, out=out, **options), a, b, c=before, beta=0.5, tolerance=tolerance)
+    shifted = make(700 * 512 + 1, dtype=dtype)[1:].view(700, 512)  # whole rows, from an odd element on
+    w = make(640, 512, dtype=dtype)
+    check(tilesmith.matmul(shifted, w.t(), **options), shifted, w.t(), tolerance=tolerance)
+    graph = torch.cuda.CUDAGraph()
+    x, y = make(600, 1003, dtype=dtype), make(1003, 700, dtype=dtype)
+    tilesmith.matmul(x, y, **options)
+    with torch.cuda.graph(graph):
+        first = tilesmith.matmul(x, y, **options)
+        second = tilesmith.matmul(x * 2, y, **options)
+    x.copy_(x.flip(0))
+    graph.replay()
+    check(first, x, y, tolerance=tolerance)
+    check(second, x * 2, y, tolerance=2 * tolerance)
+
+
 def test_scales():
     a, b = make(70, 128), make(128, 96)
     rows, columns = torch.rand(70, device="cuda") + 0.5, torch.rand(96, device="cuda") + 0.5

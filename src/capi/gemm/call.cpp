@@ -109,27 +109,32 @@ Result<GemmEpilogue> epilogue_of(const tilesmith_gemm& call) {
   return epilogue;
 }
 
-/// Whether kernels that move 16 bytes of A and B at a time, and of D and what the epilogue reads as much as its number
-/// of columns allows, could not compute the call. So an odd n alone keeps nobody from copying A and B whole.
-bool call_is_unaligned(const tilesmith_gemm& call) {
-  constexpr std::int64_t kWhole = 16;
-  const auto any = [](const void* data, std::int64_t leading, std::int64_t batch, std::int32_t type,
-                      std::int64_t unit) {
-    const auto steps = static_cast<std::uintptr_t>((leading | batch) * bits_of(static_cast<DataType>(type)) / 8);
-    return (reinterpret_cast<std::uintptr_t>(data) | steps) % static_cast<std::uintptr_t>(unit) != 0;
-  };
+bool is_unaligned(const void* data, std::int64_t leading, std::int64_t batch, std::int32_t type, std::int64_t unit) {
+  const auto steps = static_cast<std::uintptr_t>((leading | batch) * bits_of(static_cast<DataType>(type)) / 8);
+  return (reinterpret_cast<std::uintptr_t>(data) | steps) % static_cast<std::uintptr_t>(unit) != 0;
+}
+
+constexpr std::int64_t kWhole = 16;
+
+/// Whether kernels that move 16 bytes of A and B at a time could not compute the call.
+bool inputs_are_unaligned(const tilesmith_gemm& call) {
   // The stride from the only member of a batch is nobody's, and contiguous groups have one A and one D.
   const bool many = call.batch > 1, contiguous = call.grouping == TILESMITH_GROUPS_CONTIGUOUS;
-  const auto matrix = [&](const void* data, std::int64_t leading, std::int64_t batch, std::int32_t type,
-                          std::int64_t unit) {
-    return any(data, leading, many && !contiguous ? batch : 0, type, unit);
+  const auto a = [&](const tilesmith_matrix& x) {
+    return is_unaligned(x.data, x.leading, many && !contiguous ? x.batch : 0, call.type_a, kWhole);
   };
-  if (matrix(call.a.data, call.a.leading, call.a.batch, call.type_a, kWhole) ||
-      any(call.b.data, call.b.leading, many ? call.b.batch : 0, call.type_b, kWhole))
-    return true;
-  if (call.k2 != 0 && (matrix(call.a2.data, call.a2.leading, call.a2.batch, call.type_a, kWhole) ||
-                       any(call.b2.data, call.b2.leading, many ? call.b2.batch : 0, call.type_b, kWhole)))
-    return true;
+  const auto b = [&](const tilesmith_matrix& x) {
+    return is_unaligned(x.data, x.leading, many ? x.batch : 0, call.type_b, kWhole);
+  };
+  return a(call.a) || b(call.b) || (call.k2 != 0 && (a(call.a2) || b(call.b2)));
+}
+
+/// The same of those that access D and what the epilogue reads by as many bytes as D's number of columns allows: an odd
+/// n alone keeps nobody from copying A and B whole.
+bool results_are_unaligned(const tilesmith_gemm& call) {
+  const bool many = call.batch > 1 && call.grouping != TILESMITH_GROUPS_CONTIGUOUS;
+  const auto matrix = [&](const void* data, std::int64_t leading, std::int64_t batch, std::int32_t type,
+                          std::int64_t unit) { return is_unaligned(data, leading, many ? batch : 0, type, unit); };
   const bool gated = std::ranges::any_of(
       call.epilogue, [](const tilesmith_epilogue& x) { return is_gate(static_cast<EpilogueOp>(x.op)); });
   const auto of_row = [](std::int64_t columns, std::int32_t type) {
@@ -149,7 +154,7 @@ bool call_is_unaligned(const tilesmith_gemm& call) {
     const std::int32_t type = !reads_vector(op) ? call.type_c : bias ? call.type_bias : TILESMITH_FP32;
     // Vectors along n step from group to group, contiguous ones too.
     const bool steps = call.grouping != TILESMITH_GROUPS_NONE && is_along_n(op);
-    if (steps ? any(x.data, 0, many ? x.batch : 0, type, beside_d(type))
+    if (steps ? is_unaligned(x.data, 0, call.batch > 1 ? x.batch : 0, type, beside_d(type))
               : matrix(x.data, x.leading, x.batch, type, beside_d(type)))  // zeros where nothing is read
       return true;
   }
@@ -228,7 +233,11 @@ Result<GemmProblem> problem_of(const tilesmith_gemm& call, Device device) {
                       .zero_points = (call.flags & TILESMITH_ZERO_POINTS) != 0};
   problem.prefetch_weights = is_gpu(device.kind) && (call.flags & TILESMITH_CONSTANT_B) != 0;  // nor here
   problem.packed_b = (call.flags & TILESMITH_PACKED_B) != 0;
-  problem.unaligned = is_gpu(device.kind) && call_is_unaligned(call);  // the CPU does not ask
+  if (is_gpu(device.kind)) {  // the CPU does not ask
+    const bool inputs = inputs_are_unaligned(call), results = results_are_unaligned(call);
+    problem.unaligned = inputs || results;
+    problem.aligned_d = inputs && !results;
+  }
   return problem;
 }
 

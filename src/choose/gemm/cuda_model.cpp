@@ -213,6 +213,7 @@ const CudaGemmTile* row_of_lone_turn(const KernelConfig& config, const CudaSpec&
 }  // namespace
 
 Straddling straddling(const GemmSignature& signature, const CudaGemmShape& shape, std::int64_t bits) {
+  if (shape.unaligned && shape.may_pad) return {};  // they are copied to rows that straddle nothing
   const auto odd = [&](std::int64_t elements, DataType type) { return elements * bits_of(type) % bits != 0; };
   const auto straddles = [&](bool along_k, std::int64_t across, DataType type) {
     return along_k ? odd(shape.k, type) || odd(shape.k2, type) : odd(across, type);
@@ -261,6 +262,19 @@ double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmResource
   return splits > 1 ? seconds + join_seconds(config, spec, facts, a.split_k_atomic ? 2 : splits) : seconds;
 }
 
+namespace {
+
+/// A launch that copies what has rows of no whole 16 bytes; where both have such, the pointers, so both.
+double padding_seconds(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape) {
+  if (!cuda_gemm_pads(config, shape)) return 0;
+  const CudaGemmPadding padding = cuda_gemm_padding(std::get<GemmSignature>(config.signature), shape);
+  const bool a = padding.a.row_bytes % 16 != 0, b = padding.b.row_bytes % 16 != 0;
+  const std::int64_t bytes = (a || !b ? padding.a.bytes() : 0) + (b || !a ? padding.b.bytes() : 0);
+  return 1e-6 * spec.gemm.pad_us + spec.reference.memory_seconds(2.0 * static_cast<double>(bytes));
+}
+
+}  // namespace
+
 double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
                          const CudaGemmShape& shape, const CudaGemmWork& work) {
   const CudaGemmResources facts = cuda_gemm_resources(config);
@@ -291,7 +305,7 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, co
                            shape.m > config.algorithm.tile[0] && shape.m <= 2 * config.algorithm.tile[0];
   const CudaGemmOverlap& overlap = spec.gemm.overlap;
   const double power = groups ? 2 : in_parts ? overlap.parts : in_two_rows ? overlap.two_rows : overlap.tiles;
-  return spec.reference.launch_us * 1e-6 + overlapped(seconds, memory, power);
+  return spec.reference.launch_us * 1e-6 + overlapped(seconds, memory, power) + padding_seconds(config, spec, shape);
 }
 
 double predicted_list_seconds(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,

@@ -4,7 +4,9 @@
 
 #include "choose/rounding.hpp"
 #include "instances/gemm/cuda_resources.hpp"
+#include "instances/gemm/family.hpp"
 #include "problem/gemm/problem.hpp"
+#include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
 
@@ -16,7 +18,9 @@ CudaGemmShape cuda_gemm_shape(const GemmProblem& p) {
           .unaligned = p.unaligned,
           .grouping = p.grouping,
           .k2 = p.k2,
-          .prefetch_weights = p.prefetch_weights};
+          .prefetch_weights = p.prefetch_weights,
+          .aligned_d = p.aligned_d,
+          .may_pad = true};
 }
 
 std::string_view cuda_gemm_obstacle(const KernelConfig& config, const CudaGemmShape& shape) {
@@ -33,12 +37,29 @@ std::string_view cuda_gemm_obstacle(const KernelConfig& config, const CudaGemmSh
     return "skinny reads whole 16 bytes along k";
   if (a.prefetch_weights && !shape.prefetch_weights)
     return "it reads B before the kernel in front of it has ended, and B may still be written";
-  if (shape.unaligned && (facts.aligned || facts.pairs)) return "its accesses are wider than the problem's alignment";
+  if (shape.unaligned && ((facts.aligned && !cuda_gemm_pads(config, shape)) || (facts.pairs && !shape.aligned_d)))
+    return "its accesses are wider than the problem's alignment";
   if (facts.pairs && shape.n % 2 != 0) return "it accesses D by pairs, and n is odd";
   const std::int64_t columns = g.epilogue_ops.gated() ? shape.n / 2 : shape.n;
   if (facts.store_box && columns * facts.result_bytes % 16 != 0)
     return "it stores D by the copy engine, whose rows are multiples of 16 bytes";
   return {};
+}
+
+bool cuda_gemm_pads(const KernelConfig& config, const CudaGemmShape& shape) {
+  const auto& g = std::get<GemmSignature>(config.signature);
+  return shape.unaligned && shape.may_pad && config.algorithm.pipeline == Pipeline::warp_specialized &&
+         shape.grouping == GemmGrouping::none && shape.k2 == 0 && !has_block_scales(g) && shape.k > 0 &&
+         cuda_gemm_padding(g, shape).bytes() <= kMostPaddedBytes;
+}
+
+CudaGemmPadding cuda_gemm_padding(const GemmSignature& g, const CudaGemmShape& shape) {
+  const auto of = [&](bool along_k, std::int64_t across, DataType type) {
+    return PaddedRows{.batch = shape.batch,
+                      .rows = along_k ? across : shape.k,
+                      .row_bytes = (along_k ? shape.k : across) * bits_of(type) / 8};
+  };
+  return {of(g.layout_a == MatrixOrder::row, shape.m, g.a), of(g.layout_b == MatrixOrder::column, shape.n, g.b)};
 }
 
 std::int64_t cuda_gemm_steps(const CudaGemmShape& shape, std::int64_t step) {

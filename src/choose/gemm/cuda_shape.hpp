@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "choose/padded_rows.hpp"
 #include "tilesmith/gemm.hpp"
 #include "vocabulary/config.hpp"
 
@@ -20,6 +21,8 @@ struct CudaGemmShape {
   GemmGrouping grouping = GemmGrouping::none;  ///< contiguous: m rows of all members together
   std::int64_t k2 = 0;                         ///< of a second GEMM that is added; 0: there is none
   bool prefetch_weights = false;               ///< no kernel before, that may still run, writes B
+  bool aligned_d = false;                      ///< `unaligned` is said of A and B alone
+  bool may_pad = false;                        ///< A and B may be copied to rows of whole 16 bytes first
 };
 
 [[nodiscard]] CudaGemmShape cuda_gemm_shape(const GemmProblem& problem);
@@ -30,6 +33,16 @@ struct CudaGemmShape {
 [[nodiscard]] inline bool cuda_gemm_suits(const KernelConfig& config, const CudaGemmShape& shape) {
   return cuda_gemm_obstacle(config, shape).empty();
 }
+
+/// Whether A and B, where their rows are no whole 16 bytes, are copied to such for this instance.
+[[nodiscard]] bool cuda_gemm_pads(const KernelConfig& config, const CudaGemmShape& shape);
+
+/// A and B as they are copied then, both of them, as either may be what is not aligned.
+struct CudaGemmPadding {
+  PaddedRows a, b;
+  [[nodiscard]] std::int64_t bytes() const { return a.bytes() + b.bytes(); }
+};
+[[nodiscard]] CudaGemmPadding cuda_gemm_padding(const GemmSignature& signature, const CudaGemmShape& shape);
 
 /// Steps of `step` elements along k; a second GEMM begins with a step of its own.
 [[nodiscard]] std::int64_t cuda_gemm_steps(const CudaGemmShape& shape, std::int64_t step);

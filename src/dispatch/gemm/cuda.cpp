@@ -1,6 +1,7 @@
 #include "dispatch/gemm/cuda.hpp"
 
 #include "choose/gemm/cuda.hpp"
+#include "codegen/copy/cuda.hpp"
 #include "dispatch/gemm/cuda_plan.hpp"
 #include "dispatch/gemm/transpose.hpp"
 #include "dispatch/plan_info.hpp"
@@ -60,14 +61,20 @@ Result<std::unique_ptr<GemmPlan>> CudaGemm::plan_row_d(const GemmProblem& proble
                                     build);
             }));
   TS_ASSIGN(const void* zero, zeros(*context));
+  std::optional<CudaKernel> pad;
+  if (cuda_gemm_pads(config, cuda_gemm_shape(problem))) {
+    TS_ASSIGN(const Source source, cuda_pad_rows_source(spec_));
+    TS_ASSIGN(pad, registry_.find(*context, source, build));
+  }
   CudaSplitMemory* split_memory = nullptr;
-  if (may_share(config)) {
+  if (may_share(config) || pad) {
     const std::lock_guard lock(mutex_);
     if (split_memory_ == nullptr) split_memory_ = std::make_unique<CudaSplitMemory>(*context);
     split_memory = split_memory_.get();
   }
   PlanInfo info = plan_info({DeviceKind::cuda, device_index_}, chosen, std::move(reason));
-  return CudaGemmPlan::make(problem, std::move(info), config, spec_, std::move(steps), zero, split_memory);
+  return CudaGemmPlan::make(problem, std::move(info), config, spec_, std::move(steps), zero, split_memory,
+                            std::move(pad));
 }
 
 }  // namespace tilesmith

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "dispatch/cuda_pad_rows.hpp"
 #include "dispatch/workspace.hpp"
 #include "problem/gemm/problem.hpp"
 #include "runtime/cuda/tensor_map.hpp"
@@ -32,37 +33,44 @@ TensorMapElement map_element(DataType type) {
   }
 }
 
-/// Bytes that the counters take, up to where what follows them begins.
-std::size_t layout_end(std::int64_t counters) {
-  return CudaSplitMemory::Size{.counters = static_cast<std::size_t>(counters)}.counter_bytes();
-}
-
 }  // namespace
 
 Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanInfo info, const KernelConfig& config,
                                                      const CudaSpec& spec, CudaSteps steps, const void* zeros,
-                                                     CudaSplitMemory* split_memory) {
-  const CudaGemmWork work = cuda_gemm_work(config, spec, cuda_gemm_shape(p));
+                                                     CudaSplitMemory* split_memory, std::optional<CudaKernel> pad) {
+  const CudaGemmShape shape = cuda_gemm_shape(p);
+  const CudaGemmWork work = cuda_gemm_work(config, spec, shape);
+  const CudaGemmPadding padding =
+      pad ? cuda_gemm_padding(std::get<GemmSignature>(config.signature), shape) : CudaGemmPadding{};
   CudaSplitMemory::Size split_size;
-  std::size_t sums_at = 0;
+  std::size_t sums_at = 0, padding_at = 0;
   if (split_memory != nullptr) {
-    const auto part_bytes = static_cast<std::size_t>(work.places * cuda_gemm_resources(config).part_bytes);
-    split_size.counters = static_cast<std::size_t>(work.counters);
-    if (config.algorithm.split_k_atomic) {  // sums are what counters are: zero before a launch, and after it
-      sums_at = split_size.counter_bytes() / 4;
-      split_size.counters = sums_at + part_bytes / 4;
-    } else {
-      split_size.part_bytes = part_bytes;
-    }
     // As CudaSplitMemory::place_in lays it out. Where the caller brings no workspace, the library keeps it for each
     // stream.
     constexpr std::size_t kApart = 256;
+    const auto part_bytes = static_cast<std::size_t>(work.places * cuda_gemm_resources(config).part_bytes);
     WorkspaceLayout layout;
-    layout.add("counters", static_cast<std::size_t>(work.counters) * 4, kApart);
-    layout.add(config.algorithm.split_k_atomic ? "sums" : "partials", split_size.bytes() - layout_end(work.counters),
-               kApart);
+    split_size.counters = static_cast<std::size_t>(work.counters);
+    layout.add("counters", split_size.counters * 4, kApart);
+    if (config.algorithm.split_k_atomic) {  // sums are what counters are: zero before a launch, and after it
+      sums_at = split_size.counter_bytes() / 4;
+      split_size.counters = sums_at + part_bytes / 4;
+      layout.add("sums", part_bytes, kApart);
+    } else {
+      split_size.part_bytes = part_bytes;
+      layout.add("partials", part_bytes, kApart);
+    }
+    if (pad) {
+      padding_at = (split_size.part_bytes + kApart - 1) / kApart * kApart;
+      const auto padded = static_cast<std::size_t>(padding.bytes());
+      split_size.part_bytes = padding_at + padded;
+      layout.add("padded rows", padded, kApart);
+    }
     layout.tell(info);
   }
+  if (pad)
+    info.steps.insert(info.steps.begin(),
+                      {.kernel = "pad_rows", .role = "pad", .what = "copies A and B to rows of whole 16 bytes"});
   std::unique_ptr<CudaGemmPlan> made(
       new CudaGemmPlan(p, std::move(info), config, std::move(steps), zeros, split_memory));
   for (const auto& [name, value] : {std::pair{"m", p.m}, std::pair{"n", p.n}, std::pair{"k", p.k},
@@ -90,11 +98,15 @@ Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanI
   made->next_at_end_ = work.late_launch_dependents;
   made->split_size_ = split_size;
   made->sums_at_ = sums_at;
+  made->pad_ = std::move(pad);
+  made->padding_ = padding;
+  made->padding_at_ = padding_at;
+  made->sms_ = spec.reference.sms;
   if (split_memory != nullptr) TS_TRY(split_memory->reserve(split_size));
   return made;
 }
 
-Status check_alignment(const GemmProblem& p, const CudaGemmResources& facts, const GemmArguments& a) {
+Status check_alignment(const GemmProblem& p, const CudaGemmResources& facts, const GemmArguments& a, bool pads) {
   // Contiguous groups share one matrix: its batch stride is never used.
   const auto of_rows = [&](std::int64_t batch) { return row_members(p) > 1 ? batch : 0; };
   const auto aligned = [&](std::string_view name, const void* data, std::int64_t leading, std::int64_t batch,
@@ -107,7 +119,7 @@ Status check_alignment(const GemmProblem& p, const CudaGemmResources& facts, con
                             name, data, leading, batch, unit),
                 "plan the problem with unaligned, for a kernel that asks for no alignment");
   };
-  if (facts.aligned && a.alpha != 0) {
+  if (facts.aligned && a.alpha != 0 && !pads) {
     TS_TRY(aligned("a", a.a.data, a.a.leading, of_rows(a.a.batch), p.type_a, kUnit));
     TS_TRY(aligned("b", a.b.data, a.b.leading, a.b.batch, p.type_b, kUnit));
     if (p.k2 != 0) {
@@ -330,14 +342,40 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
   return encode_result_maps(steps_.context(), p, facts_, algorithm_, a, maps);
 }
 
-Status CudaGemmPlan::run(const GemmArguments& a, const RunOptions& options) const {
-  TS_TRY(validate(problem(), a));
-  TS_TRY(check(a));
+Status CudaGemmPlan::pad(GemmArguments& a, std::byte* memory, cu::Stream stream) const {
+  TsPadMatrix matrices[TS_PAD_MATRICES];
+  std::size_t count = 0;
+  const auto take = [&](GemmOperand& x, PaddedRows rows, DataType type, std::byte* to) {
+    const std::int64_t size = bytes_of(type);
+    const bool many = problem().batch > 1;
+    const auto steps = static_cast<std::uintptr_t>((x.leading | (many ? x.batch : 0)) * size);
+    if ((reinterpret_cast<std::uintptr_t>(x.data) | steps) % kUnit == 0) return;
+    if (many && x.batch == 0) rows.batch = 1;  // shared
+    matrices[count++] = pad_matrix(rows, x.data, x.leading * size, x.batch * size, to);
+    x = {to, rows.stride() / size, rows.batch > 1 ? rows.rows * rows.stride() / size : 0};
+  };
+  take(a.a, padding_.a, problem().type_a, memory);
+  take(a.b, padding_.b, problem().type_b, memory + padding_.a.bytes());
+  return pad_rows(*pad_, std::span(matrices).first(count), sms_, stream);
+}
+
+Status CudaGemmPlan::run(const GemmArguments& given, const RunOptions& options) const {
+  TS_TRY(validate(problem(), given));
+  TS_TRY(check(given));
   if (problem().m == 0 || problem().n == 0 || problem().batch == 0) return {};
+  CudaSplitMemory::Place place;
+  if (split_memory_ != nullptr) {
+    TS_ASSIGN(place, split_memory_->place_for(options, split_size_));
+  }
+  GemmArguments a = given;
+  if (pad_ && a.alpha != 0) {
+    const CudaCurrent current(steps_.context());
+    TS_TRY(current.status());
+    TS_TRY(pad(a, reinterpret_cast<std::byte*>(place.parts) + padding_at_, static_cast<cu::Stream>(options.stream)));
+  }
   return steps_.run(options.stream, [&](std::size_t, const auto& send) -> Status {
     TsCudaGemmArgs arguments = kernel_arguments(a);
     if (split_memory_ != nullptr) {
-      TS_ASSIGN(const CudaSplitMemory::Place place, split_memory_->place_for(options, split_size_));
       arguments.counters = place.counters;
       arguments.partials = sums_at_ > 0 ? reinterpret_cast<float*>(place.counters + sums_at_) : place.parts;
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "choose/gemm/cuda_work.hpp"
 #include "dispatch/cuda_split_memory.hpp"
@@ -16,9 +17,10 @@
 
 namespace tilesmith {
 
-/// Whether pointers and strides are multiples of what an instance's accesses ask for. Error: invalid_argument.
+/// Whether pointers and strides are multiples of what an instance's accesses ask for, but those of A and B where
+/// they are copied first (`pads`). Error: invalid_argument.
 [[nodiscard]] Status check_alignment(const GemmProblem& problem, const CudaGemmResources& facts,
-                                     const GemmArguments& arguments);
+                                     const GemmArguments& arguments, bool pads = false);
 
 /// What a kernel reads of a problem and a call whose alpha is not 0: scales, splits and the flags of a launch are the
 /// plan's.
@@ -35,16 +37,19 @@ namespace tilesmith {
 class CudaGemmPlan final : public GemmPlan {
  public:
   /// `zeros` are 16 bytes of zeros on the device, which stand in for A and B where alpha is 0; `split_memory` is null
-  /// where blocks share no tiles. Errors: unsupported for sizes beyond a launch's limits, out_of_memory.
+  /// where blocks share no tiles and nothing is copied; `pad` is the kernel that copies A and B to rows of whole 16
+  /// bytes, where the instance asks for such and the problem is unaligned. Errors: unsupported for sizes beyond a
+  /// launch's limits, out_of_memory.
   [[nodiscard]] static Result<std::unique_ptr<GemmPlan>> make(const GemmProblem& problem, PlanInfo info,
                                                               const KernelConfig& config, const CudaSpec& spec,
                                                               CudaSteps steps, const void* zeros,
-                                                              CudaSplitMemory* split_memory);
+                                                              CudaSplitMemory* split_memory,
+                                                              std::optional<CudaKernel> pad = {});
 
   [[nodiscard]] Status run(const GemmArguments& arguments, const RunOptions& options) const override;
   /// What run() checks of valid arguments before anything is launched.
   [[nodiscard]] Status check(const GemmArguments& arguments) const {
-    return check_alignment(problem(), facts_, arguments);
+    return check_alignment(problem(), facts_, arguments, pad_.has_value());
   }
 
  private:
@@ -62,6 +67,8 @@ class CudaGemmPlan final : public GemmPlan {
   [[nodiscard]] Status encode_weights(const GemmArguments& arguments, TsCudaTensorMap& map) const;
   /// Whether the last, cut tiles of rows and columns have maps of their own.
   [[nodiscard]] bool has_edges() const;
+  /// Queues the copies of what is not aligned of A and B to `memory`, and puts them in its place.
+  [[nodiscard]] Status pad(GemmArguments& arguments, std::byte* memory, cu::Stream stream) const;
   [[nodiscard]] Status encode_maps(const GemmArguments& arguments, TsCudaGemmMaps& maps) const;
 
   CudaSteps steps_;
@@ -70,6 +77,10 @@ class CudaGemmPlan final : public GemmPlan {
   const void* zeros_;
   CudaSplitMemory* split_memory_;
   CudaSplitMemory::Size split_size_;
+  std::optional<CudaKernel> pad_;
+  CudaGemmPadding padding_;
+  std::size_t padding_at_ = 0;  ///< bytes from the partials to A and B as they are copied
+  int sms_ = 1;
   std::size_t sums_at_ = 0;  ///< words from the counters to sums that partials are added to; 0: partials are kept apart
   int splits_ = 1, band_ = 1;
   bool b_first_ = false;

@@ -63,7 +63,8 @@ std::vector<ProblemOption<Gemm>> Line<Gemm>::options() {
              "order of the instance's fragments")
       .field("prefetch_weights", {"--prefetch-weights", "--constant-b"},
              "No kernel before writes B: CUDA kernels of few rows may read it early")
-      .field("unaligned", {"--unaligned"}, "Plan for rows of the matrices that begin at any element");
+      .field("unaligned", {"--unaligned"}, "Plan for rows of the matrices that begin at any element")
+      .field("aligned_d", {"--aligned-d"}, "With --unaligned: of A and B alone");
   table.group("D = epilogue(alpha (op(A) op(B) + op(A2) op(B2)) + beta C)")
       .field("alpha", {"--alpha"}, "Factor of the GEMM's sums (default 1)")
       .add({.names = {"--beta"},

@@ -192,6 +192,7 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
                       "scale_us",
                       "list_gflop",
                       "overlap",
+                      "pad_us",
                       "epilogues",
                       "pipelines"}));
   CudaGemmSpec spec;
@@ -270,6 +271,7 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
     TS_TRY(figure(limits.at("steps"), spec.next_at_end_steps));
   }
   if (reader.has("transpose_us")) TS_TRY(figure(reader.at("transpose_us"), spec.transpose_us));
+  if (reader.has("pad_us")) TS_TRY(figure(reader.at("pad_us"), spec.pad_us));
   if (reader.has("scale_us")) TS_TRY(figure(reader.at("scale_us"), spec.scale_us));
   if (reader.has("list_gflop")) TS_TRY(figure(reader.at("list_gflop"), spec.list_gflop.emplace()));
   TS_ASSIGN(spec.epilogues, read_cuda_epilogues(reader.at("epilogues")));

@@ -333,7 +333,8 @@ std::vector<OutputSpec> GemmCase::guarded_outputs(DeviceKind kind) const {
   constexpr std::int64_t kGap = 5;  // elements between lines
   // Kernels on devices may read and write rows of aligned problems 16 bytes at a time: 16 elements of the smallest
   // type.
-  const std::int64_t step = kind == DeviceKind::cpu || problem_.unaligned ? 1 : 16;
+  const bool any = kind == DeviceKind::cpu || (problem_.unaligned && !problem_.aligned_d);
+  const std::int64_t step = any ? 1 : 16;
   const auto with_gap = [&](std::int64_t length) { return (length + kGap + step - 1) / step * step; };
   std::vector<OutputSpec> out = outputs();
   OutputSpec& d = out.front();

@@ -196,6 +196,7 @@ std::string write_untuned(const std::vector<StoredRace>& races) {
     plain.order_a = p.order_a;
     plain.order_b = p.order_b;
     plain.unaligned = p.unaligned;
+    plain.aligned_d = p.aligned_d;
     const auto* type = std::ranges::find(kTypes, p.type_a, &std::pair<std::string_view, DataType>::second);
     if (p != plain || type == std::end(kTypes)) continue;  // nothing that its parameters could say
     const GemmArguments dense = dense_arguments(p);

@@ -84,6 +84,37 @@ TEST(CudaGemmRank, TheWholeSpaceIsDistinctAcceptedAndClamped) {
   EXPECT_EQ(calls, 5);
 }
 
+TEST(CudaGemmRank, RowsThatBeginAnywhereAreCopiedWhereThatPays) {
+  const CudaSpec& spec = arch("sm_90a");
+  CudaGemmShape shape{.m = 4437, .n = 2376, .k = 419, .unaligned = true, .aligned_d = true, .may_pad = true};
+  const auto front = [&] { return ranked_cuda_gemm(spec, bf16(), shape).front().recipe.main(); };
+  EXPECT_EQ(front().algorithm.pipeline, Pipeline::warp_specialized);
+  EXPECT_TRUE(cuda_gemm_pads(front(), shape));
+  EXPECT_EQ(cuda_gemm_padding(bf16(), shape).a.stride(), 896);  // 838 bytes
+  const double copied = ranked_cuda_gemm(spec, bf16(), shape).front().predicted_seconds;
+  shape.unaligned = false;
+  EXPECT_FALSE(cuda_gemm_pads(front(), shape));
+  EXPECT_LT(ranked_cuda_gemm(spec, bf16(), shape).front().predicted_seconds, copied - 1e-6);
+  shape.unaligned = true;
+  shape.may_pad = false;
+  EXPECT_EQ(front().algorithm.pipeline, Pipeline::mma_sm80);
+  shape.may_pad = true;
+  for (CudaGemmShape other : {shape, shape, shape}) {
+    static int at = 0;
+    if (at == 0) other.k2 = 100;
+    if (at == 1) other.m = 1 << 21;  // more than a gigabyte
+    if (at == 2) other.grouping = GemmGrouping::masked;
+    ++at;
+    KernelConfig config = ranked_cuda_gemm(spec, bf16(), shape).front().recipe.main();
+    EXPECT_FALSE(cuda_gemm_pads(config, other));
+    EXPECT_FALSE(cuda_gemm_suits(config, other));
+  }
+  shape.aligned_d = false;  // D by elements then
+  EXPECT_EQ(front().algorithm.vector[2], 1);
+  shape = {.m = 16, .n = 16, .k = 33, .unaligned = true, .aligned_d = true, .may_pad = true};
+  EXPECT_EQ(front().algorithm.pipeline, Pipeline::mma_sm80);
+}
+
 GemmSignature weights_signature(DataType weights, DataType scale = DataType::bf16) {
   GemmSignature s = signature_of(DataType::bf16, DataType::bf16);
   s.b = weights;

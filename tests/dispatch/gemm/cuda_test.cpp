@@ -329,6 +329,41 @@ TEST_F(CudaGemmPlans, WholeNumbersOfEveryTypeComeOutExactly) {
   repeat(cases);
 }
 
+/// Rows of A and B that begin anywhere: of each operand in turn, with D whole, by pairs and by elements.
+TEST_F(CudaGemmPlans, RowsThatBeginAnywhereAreCopiedWhole) {
+  std::vector<Case> cases;
+  const auto add = [&](DataType type, std::int64_t m, std::int64_t n, std::int64_t k, bool turned_a, bool turned_b) {
+    GemmProblem p = gemm_problem(type, m, n, k);
+    if (turned_a) p.order_a = MatrixOrder::column;
+    if (turned_b) p.order_b = MatrixOrder::row;
+    p.unaligned = p.aligned_d = true;
+    p.batch = cases.size() % 3 == 0 ? 3 : 1;
+    cases.push_back({p, false});
+  };
+  for (const std::int64_t n : {96, 98, 99}) add(DataType::bf16, 150, n, 201, false, false);
+  add(DataType::fp16, 77, 120, 1003, true, false);
+  add(DataType::bf16, 136, 75, 330, false, true);
+  add(DataType::fp16, 5, 83, 77, true, true);
+  add(DataType::tf32, 70, 90, 131, false, false);
+  add(DataType::tf32, 70, 91, 132, true, true);
+  add(DataType::int8, 130, 144, 301, false, false);
+  add(DataType::fp8, 130, 131, 519, false, false);
+  std::size_t copied = 0;
+  for (const Case& each : cases)
+    for (const KernelConfig& config : configs_for(each.problem, each.all))
+      if (config.algorithm.pipeline == Pipeline::warp_specialized) {
+        ++copied;
+        EXPECT_EQ(plan(each.problem, config)->info().steps.size(), 2u);
+      }
+  EXPECT_GE(copied, cases.size());
+  repeat(cases);
+  for (Case& each : cases) {  // and anywhere in memory
+    each.offset = 3;
+    each.problem.aligned_d = false;
+  }
+  repeat(cases);
+}
+
 /// What is transposed for wgmma: edges in m, n and k, another group of the batch behind each.
 class CudaGemmTurns : public CudaGemmPlans, public ::testing::WithParamInterface<DataType> {};
 
@@ -645,28 +680,32 @@ TEST_F(CudaGemmPlans, BlocksOfAClusterShareTilesByK) {
 }
 
 TEST_F(CudaGemmPlans, TheCallersWorkspaceMayHoldAnything) {
-  const GemmProblem problem = bf16(128, 512, 8192);
-  const auto made = plan(problem, split_config(problem, Pipeline::warp_specialized));
-  ASSERT_NE(made, nullptr);
-  const auto call = DeviceGemm::create(*context, problem, 30, GemmValues::whole).value();
-  const CudaBuffer d = call.make_d(stream.handle()).value();
-  constexpr std::size_t kAround = 4096;
-  const CudaBuffer memory = CudaBuffer::allocate(*context, made->workspace_bytes() + 2 * kAround).value();
-  ASSERT_TRUE(fill_bytes(*context, memory.data(), 0xff, memory.bytes(), stream.handle()));
-  auto* const workspace = static_cast<std::byte*>(memory.data()) + kAround;
-  for (int repeat = 0; repeat < 2; ++repeat) {
-    ASSERT_EQ(words(call.queue(*made, d, {.stream = stream.handle(), .workspace = workspace})), "");
-    EXPECT_EQ(call.judge(call.fetch(d, stream.handle()).value()), "");
+  GemmProblem plain = bf16(128, 512, 8192), padded = bf16(129, 520, 8191);
+  padded.unaligned = padded.aligned_d = true;
+  for (const GemmProblem& problem : {plain, padded}) {
+    SCOPED_TRACE(problem.k);
+    const auto made = plan(problem, split_config(problem, Pipeline::warp_specialized));
+    ASSERT_NE(made, nullptr);
+    const auto call = DeviceGemm::create(*context, problem, 30, GemmValues::whole).value();
+    const CudaBuffer d = call.make_d(stream.handle()).value();
+    constexpr std::size_t kAround = 4096;
+    const CudaBuffer memory = CudaBuffer::allocate(*context, made->workspace_bytes() + 2 * kAround).value();
+    ASSERT_TRUE(fill_bytes(*context, memory.data(), 0xff, memory.bytes(), stream.handle()));
+    auto* const workspace = static_cast<std::byte*>(memory.data()) + kAround;
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      ASSERT_EQ(words(call.queue(*made, d, {.stream = stream.handle(), .workspace = workspace})), "");
+      EXPECT_EQ(call.judge(call.fetch(d, stream.handle()).value()), "");
+    }
+    std::vector<std::byte> around(kAround);
+    for (std::byte* const zone : {workspace - kAround, workspace + made->workspace_bytes()}) {
+      ASSERT_TRUE(copy_to_host(*context, around.data(), zone, kAround, stream.handle()));
+      ASSERT_TRUE(stream.synchronize());
+      EXPECT_TRUE(std::ranges::all_of(around, [](std::byte b) { return b == std::byte{0xff}; }));
+    }
+    const Status refused = call.queue(*made, d, {.stream = stream.handle(), .workspace = workspace + 4});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
   }
-  std::vector<std::byte> around(kAround);
-  for (std::byte* const zone : {workspace - kAround, workspace + made->workspace_bytes()}) {
-    ASSERT_TRUE(copy_to_host(*context, around.data(), zone, kAround, stream.handle()));
-    ASSERT_TRUE(stream.synchronize());
-    EXPECT_TRUE(std::ranges::all_of(around, [](std::byte b) { return b == std::byte{0xff}; }));
-  }
-  const Status refused = call.queue(*made, d, {.stream = stream.handle(), .workspace = workspace + 4});
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
 }
 
 TEST_F(CudaGemmPlans, NothingAndZerosAreProductsToo) {

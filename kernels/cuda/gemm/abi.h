@@ -24,6 +24,10 @@ enum {
   TS_GEMM_SCALE_WEIGHTS = 2
 };
 
+/* Hopper's cooperative tiles add more parts of k than this in two rounds, in so many groups. Each of their counters is
+ * then 1 + TS_GEMM_PART_GROUPS of them, but with cfg::kSplitKAtomic. */
+#define TS_GEMM_PART_GROUPS 8
+
 /* Which rows of a go with which b: the values of cfg::kGrouping. */
 enum {
   TS_GEMM_UNGROUPED = 0,

@@ -7,6 +7,7 @@
 #include "choose/rounding.hpp"
 #include "instances/gemm/cuda_resources.hpp"
 #include "instances/gemm/family.hpp"
+#include "kernels/cuda/gemm/abi.h"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
@@ -45,7 +46,14 @@ double join_seconds(const KernelConfig& config, const CudaSpec& spec, const Cuda
     const double size = config.algorithm.tile[0] * config.algorithm.tile[1] / kElements;
     return 1e-6 * (spec.gemm.portable_join_us + parts * size * spec.gemm.portable_part_us);
   }
-  return 1e-6 * spec.gemm.join_us + parts * static_cast<double>(facts.part_bytes) / spec.gemm.join_bytes_per_second;
+  const auto round = [&](int count) {
+    return 1e-6 * spec.gemm.join_us + count * static_cast<double>(facts.part_bytes) / spec.gemm.join_bytes_per_second;
+  };
+  const bool in_groups = config.algorithm.pipeline == Pipeline::warp_specialized && !config.algorithm.split_k_atomic &&
+                         config.algorithm.split_k && parts > TS_GEMM_PART_GROUPS;
+  if (!in_groups) return round(parts);
+  const auto size = static_cast<int>(ceil_div(std::int64_t{parts}, std::int64_t{TS_GEMM_PART_GROUPS}));
+  return round(size) + round(static_cast<int>(ceil_div(std::int64_t{parts}, std::int64_t{size})));
 }
 
 /// What the blocks of a cluster take to exchange partials of a tile: each receives a share of it from all others.

@@ -7,6 +7,7 @@
 #include "choose/gemm/cuda_model.hpp"
 #include "choose/rounding.hpp"
 #include "instances/gemm/cuda_rows.hpp"
+#include "kernels/cuda/gemm/abi.h"
 
 namespace tilesmith {
 namespace {
@@ -119,6 +120,7 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmTile* row,
   if (a.split_k) {
     work.places = a.split_k_atomic ? tiles : work.items;
     work.counters = tiles * facts.counters;
+    if (a.pipeline == Pipeline::warp_specialized && !a.split_k_atomic) work.counters *= 1 + TS_GEMM_PART_GROUPS;
   }
   if (a.pipeline == Pipeline::warp_specialized && shape.grouping == GemmGrouping::none) {
     const std::int64_t rows_of_tiles = ceil_div(shape.m, std::int64_t{a.tile[0]} * a.cluster[0]) * a.cluster[0];

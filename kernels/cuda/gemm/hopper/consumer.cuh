@@ -287,9 +287,13 @@ struct Consumer : TransposedSlabs {
       const i64 partial = static_cast<i64>(unit_of(t.index)) * args.splits + t.split;
       leave_partial<128>(args.partials + partial * (128 * kRowBlocks * kSums) + thread() * 4, wanted, sums);
       return false;
+    } else if constexpr (cfg::kSplitKAtomic) {
+      return add_partials<128>(args, unit_of(t.index), thread(), wanted, shared.flag(warpgroup), sync, sums);
     } else {
-      return join_partials<128, kKept>(args, unit_of(t.index), t.split, thread(), wanted, shared.flag(warpgroup), sync,
-                                    sums);
+      const int unit = unit_of(t.index);
+      return join_in_groups<128, TS_GEMM_PART_GROUPS, kKept>(
+          args, args.counters + (1 + TS_GEMM_PART_GROUPS) * unit, args.splits, t.split,
+          [&](int part) { return unit * args.splits + part; }, thread(), wanted, shared.flag(warpgroup), sync, sums);
     }
   }
 

@@ -147,6 +147,13 @@ bool accesses_are_carried(const Subject& s) {
   // Tensors that are read by elements have an address each, for which the sums of a transposed tile leave no registers.
   if (s.algorithm().transpose_c && d == 1 && std::ranges::any_of(s.signature().epilogue_ops, reads_tensor))
     return false;
+  // 176 sums a thread leave no registers for D by pairs, nor in clusters by elements, but for a transposed tile: 256 x
+  // 176 spilled 4 bytes so, 176 x 256 by pairs 24 and in clusters 32 (ptxas 13.0, bf16 and fp8).
+  constexpr int kMostSumsByPairs = 168;
+  const bool clusters = s.algorithm().cluster[0] * s.algorithm().cluster[1] > 1;
+  if (is_warp_specialized(s) && !box && s.facts().accumulators > kMostSumsByPairs &&
+      (d == 2 || (clusters && !s.algorithm().transpose_c)))
+    return false;
   if (a == wide) return true;
   return a == 1 && d == 1 && s.algorithm().pipeline == Pipeline::mma_sm80;
 }
@@ -487,7 +494,8 @@ constexpr Rule<Subject> kRules[] = {
     // The rest. More stages only take more shared memory.
     {"accesses_are_carried",
      "kernels read A and B 16 bytes at a time, and portable kernels also element by element; kernels "
-     "write D by elements (transposed tiles without tensors of the epilogue alone) or pairs; the warp-specialised "
+     "write D by elements (transposed tiles without tensors of the epilogue alone) or pairs (tiles of at most 168 sums "
+     "a thread; more, in clusters, not by elements either, but transposed ones); the warp-specialised "
      "pipeline can also write 16 bytes at a time, its transposed tiles and the mixed pipeline's from 48 rows on, in a "
      "cluster that shares them equal shares of so many",
      accesses_are_carried,

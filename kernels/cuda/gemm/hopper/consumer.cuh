@@ -293,7 +293,7 @@ struct Consumer : TransposedSlabs {
       const int unit = unit_of(t.index);
       return join_in_groups<128, TS_GEMM_PART_GROUPS, kKept>(
           args, args.counters + (1 + TS_GEMM_PART_GROUPS) * unit, args.splits, t.split,
-          [&](int part) { return unit * args.splits + part; }, thread(), wanted, shared.flag(warpgroup), sync, sums);
+          [&](int part) { return part + unit * args.splits; }, thread(), wanted, shared.flag(warpgroup), sync, sums);
     }
   }
 

@@ -98,8 +98,23 @@ template <int kThreads, int kGroups, int kKept = 64, int kBlocks, int kSums, cla
 TS_DEVICE bool join_in_groups(const Args& args, u32* counters, int count, int own, PlaceOf place_of, int thread,
                               u32 wanted, u32 flag, Sync sync, Sum (&sums)[kBlocks][kSums]) {
   const int size = ceil_div(count, kGroups), group = own / size, first = group * size;
+  const auto in_group = [&](int part) { return place_of(first + part); };
+  const auto of_groups = [&](int part) { return place_of(part * size); };
+  if (size > 1 && !join_partials<kThreads, kKept>(args, counters + 1 + group, imin(size, count - first), own - first,
+                                                  in_group, thread, wanted, flag, sync, sums))
+    return false;
+  return join_partials<kThreads, kKept>(args, counters, ceil_div(count, size), group, of_groups, thread, wanted, flag,
+                                        sync, sums);
+}
+
+// The same with a loop, so that the text of a round is there once. A tile of convolution's stream-K spills with it (128
+// x 128, 16 bytes, ptxas 13.0); none that splits k does.
+template <int kThreads, int kGroups, int kKept = 64, int kBlocks, int kSums, class Args, class PlaceOf, class Sync>
+TS_DEVICE bool join_in_rounds(const Args& args, u32* counters, int count, int own, PlaceOf place_of, int thread,
+                              u32 wanted, u32 flag, Sync sync, Sum (&sums)[kBlocks][kSums]) {
+  const int size = ceil_div(count, kGroups), group = own / size, first = group * size;
 #pragma unroll 1
-  for (int round = size > 1 ? 0 : 1; round < 2; ++round) {  // a loop, so that its text is there once
+  for (int round = size > 1 ? 0 : 1; round < 2; ++round) {
     const bool within = round == 0;
     const auto place = [&](int part) { return place_of(within ? first + part : part * size); };
     if (!join_partials<kThreads, kKept>(args, within ? counters + 1 + group : counters,

@@ -291,7 +291,7 @@ struct Consumer : TransposedSlabs {
       return add_partials<128>(args, unit_of(t.index), thread(), wanted, shared.flag(warpgroup), sync, sums);
     } else {
       const int unit = unit_of(t.index);
-      return join_in_groups<128, TS_GEMM_PART_GROUPS, kKept>(
+      return join_in_rounds<128, TS_GEMM_PART_GROUPS, kKept>(
           args, args.counters + (1 + TS_GEMM_PART_GROUPS) * unit, args.splits, t.split,
           [&](int part) { return part + unit * args.splits; }, thread(), wanted, shared.flag(warpgroup), sync, sums);
     }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measured figures as Markdown tables.
 
-    bench/results/render.py                 writes the tables into docs/performance.md, docs/backward.md and docs/conv.md, between their markers
+    bench/results/render.py                 writes the tables into docs/performance.md, docs/backward.md and docs/conv_performance.md, between their markers
     bench/results/render.py --check         says whether they are up to date; status 1 if not
     bench/results/render.py NAME...         prints tables; without a name that is known, the names
 
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-PAGES = [FOLDER.parents[1] / "docs" / page for page in ("performance.md", "backward.md", "conv.md")]
+PAGES = [FOLDER.parents[1] / "docs" / page for page in ("performance.md", "backward.md", "conv_performance.md")]
 COLUMNS = ["commit", "machine", "date", "command", "operation", "problem", "kernel", "figure", "value", "peer", "row", "column", "cell"]
 BLOCK = re.compile(r"(<!-- results: (\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 

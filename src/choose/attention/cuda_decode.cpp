@@ -305,11 +305,7 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     best = best_by_cluster(best, limit);
   }
   if (shape.uneven && best.cluster == 0) {
-    // As the kernels have it: kTakesFromQueue.
-    constexpr int kQueuedRows = 16;
-    const bool takes_from_queue = config.algorithm.pipeline == Pipeline::decode_wgmma ||
-                                  (has_narrow_cache(s) && !s.latent && facts.tile_rows == kQueuedRows);
-    best.queued = takes_from_queue && best.blocks > static_cast<std::int64_t>(slots);
+    best.queued = facts.takes_from_queue && best.blocks > static_cast<std::int64_t>(slots);
     best.blocks = std::min(best.blocks, static_cast<std::int64_t>(slots));
     // Two pieces a block, so that rounding leaves little of the chip idle; partials of latent rows are too wide for
     // that.

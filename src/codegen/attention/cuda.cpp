@@ -46,6 +46,7 @@ void add_decode(ConstantsTable& table, const AttentionSignature& s, const Algori
   table.add("kTileN", facts.warp_keys);
   table.add("kStages", a.stages);
   table.add("kBlocksPerSm", facts.blocks_per_sm);
+  table.add("kTakesFromQueue", facts.takes_from_queue);
   table.add("kPaged", s.paged_kv);
   add_cache(table, s);
 }

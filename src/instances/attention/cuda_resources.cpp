@@ -148,7 +148,7 @@ void decode_wgmma_facts(const AttentionSignature& s, const Algorithm& a, CudaAtt
   facts.warps = 4;
   facts.threads = 256;
   facts.warp_keys = a.tile[1];
-  facts.key_maps = true;
+  facts.key_maps = facts.takes_from_queue = true;
   facts.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
   // Columns of 128 bytes of queries, keys and values; barriers, a flag and two lists.
   const int columns_qk = ceil_div(s.head_dim_qk, 64), columns_v = ceil_div(s.head_dim_v, 64);
@@ -165,7 +165,7 @@ void latent_wgmma_facts(const AttentionSignature& s, const Algorithm& a, CudaAtt
   facts.warps = 4 * facts.warpgroups;
   facts.threads = 128 * (facts.warpgroups + 1);
   facts.warp_keys = a.tile[1] / facts.warpgroups;
-  facts.key_maps = true;
+  facts.key_maps = facts.takes_from_queue = true;
   facts.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
   // Columns of 128 bytes of queries, keys and probabilities; barriers, rows' states and sums, a flag and two lists.
   const int columns = ceil_div(s.head_dim_qk, 64);
@@ -195,6 +195,7 @@ void decode_facts(const AttentionSignature& s, const Algorithm& a, CudaAttention
   const long results = long{facts.key_warps} * a.tile[0] * (4 * (columns + 8) + 8);
   facts.shared_bytes = a.tile[0] * (pitch_q + rows.query_scale) + std::max(ring, results) + 16 + facts.threads / 4;
   const long cluster_part = 4L * a.tile[0] * (s.head_dim_v + TS_DECODE_STATE_FLOATS);
+  facts.takes_from_queue = rows.bytes == 1 && a.tile[0] == 16;
   facts.joins_in_cluster = s.mode != SequenceMode::group && a.tile[0] == 16 && results + cluster_part <= ring;
   if (facts.threads > 0)
     facts.launch_registers = facts.consumer_registers =

@@ -29,6 +29,7 @@ struct CudaAttentionResources {
   bool exact_boxes = false;       ///< boxes of queries, keys and values end where rows do
   bool tensor_maps = false;       ///< takes TsCudaTensorMaps before the arguments
   bool joins_in_cluster = false;  ///< decode: a block's shared memory has room for its partial
+  bool takes_from_queue = false;  ///< decode: blocks of a list that has more pieces take the next one from a queue
   bool key_maps = false;          ///< takes TsCudaKeyMaps before the arguments
   bool bias_map = false;          ///< and reads a bias through the map of that name
 

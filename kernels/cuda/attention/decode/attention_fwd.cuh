@@ -11,6 +11,7 @@
 //   kTileN                  keys of a team's step, a multiple of 16
 //   kStages                 of the ring of keys and values, at least 2
 //   kBlocksPerSm            that share an SM
+//   kTakesFromQueue (bool)  blocks of a list that has more pieces take the next one from a queue, else they take turns
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side
 //   kPaged (bool)                  keys and values lie in pages, up to 192 elements of the queries' type perhaps in vectorized ones
 //   kGroupMode, kLse, kSink, kSoftCap, kBias, kAlibi, kNegativeScale (bool); kDropout (bool): false

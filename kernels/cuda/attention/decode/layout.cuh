@@ -71,8 +71,7 @@ constexpr bool kStartsEarly = cfg::kPaged && !cfg::kGroupMode;
 constexpr bool kStartsEarly = false;
 #endif
 constexpr bool kClusters = false;
-// Lists of narrow keys are a queue, of which long pieces go first (list.cuh). Others' blocks take turns.
-constexpr bool kTakesFromQueue = kNarrow && kTileM == 16, kLongFirst = kTakesFromQueue;
+constexpr bool kLongFirst = cfg::kTakesFromQueue;  // of a queue (list.cuh)
 constexpr bool kFindsEven = !cfg::kGroupMode;  // that all sequences of a list are of one length
 
 static_assert(cfg::kTileN % 16 == 0, "a warp's keys of a step: products of depth 16");

@@ -46,7 +46,7 @@ struct WholeBlock {
   TS_DEVICE static int thread() { return threadIdx.x; }
   TS_DEVICE static void sync() { __syncthreads(); }
   TS_DEVICE static bool all(bool holds) { return __syncthreads_and(holds); }
-  static constexpr bool kTakesFromQueue = ts::kTakesFromQueue, kStartsEarly = ts::kStartsEarly, kClusters = false;
+  static constexpr bool kTakesFromQueue = cfg::kTakesFromQueue, kStartsEarly = ts::kStartsEarly, kClusters = false;
   TS_DEVICE static bool is_first_of_block() { return threadIdx.x == 0; }
   TS_DEVICE static int tell(u32 shared, int number, u32&) {
     const u32 place = shared + kListOffset;

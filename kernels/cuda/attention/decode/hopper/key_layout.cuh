@@ -57,7 +57,7 @@ static_assert(!kNarrow, "keys and values are of the queries' type");
 // Lists of pages are worked out before the launch before has ended, where there are registers for it.
 constexpr bool kStartsEarly = cfg::kPaged && !cfg::kGroupMode && cfg::kBlocksPerSm == 1;
 constexpr bool kClusters = false;
-constexpr bool kTakesFromQueue = true, kLongFirst = true;  // of a queue (list.cuh)
+constexpr bool kLongFirst = true;  // of a queue (list.cuh)
 // Whether a list finds out that all its sequences are of one length: packed ones have other numbers of items, and of two
 // blocks long steps, or a window on both sides, leave no register for it.
 constexpr bool kFindsEven =

@@ -25,7 +25,7 @@ TS_DEVICE int hear_number(u32 shared, u32& parity) {
 }
 
 struct Consumers {
-  static constexpr bool kTakesFromQueue = ts::kTakesFromQueue;
+  static constexpr bool kTakesFromQueue = cfg::kTakesFromQueue;
   static constexpr int kThreads = kConsumerThreads;
   static constexpr bool kStartsEarly = ts::kStartsEarly, kClusters = ts::kClusters;
   static constexpr int kListOffset = ts::kListOffset;
@@ -37,7 +37,7 @@ struct Consumers {
 };
 
 struct Producers {
-  static constexpr bool kTakesFromQueue = ts::kTakesFromQueue;
+  static constexpr bool kTakesFromQueue = cfg::kTakesFromQueue;
   static constexpr int kThreads = kProducerThreads;
   static constexpr bool kStartsEarly = ts::kStartsEarly, kClusters = ts::kClusters;
   static constexpr int kListOffset = kProducerListOffset;

@@ -73,17 +73,14 @@ struct Decode : PieceWork<Decode> {
     constexpr bool kWhole = kColumns * kKeyBytes == kPitch - kRowPad;
     constexpr bool kEven = kTeamThreads % kChunks == 0 && kCopies % kTeamThreads == 0 && kWhole;
     const int first = first_key(step), thread = threadIdx.x % kTeamThreads;
-    const bool all_seen = first >= piece.begin && first + cfg::kTileN <= piece.end;
-    // Pages of all that is seen have been looked up.
-    constexpr bool kByPages = cfg::kPaged && kTeamThreads / kChunks <= 32;
-    if (kEven && (kByPages || all_seen)) {
+    if (kEven && first >= piece.begin && first + cfg::kTileN <= piece.end) {
       constexpr int kRowsAtOnce = kTeamThreads / kChunks, kRows = kCopies / kTeamThreads;
       constexpr int kBatch = kRows % 8 != 0 ? kRows : kOutputColumns > 192 ? 4 : 8;  // places that are held at a time
       const int row = thread / kChunks, chunk = thread % kChunks;
       const i64 offset = from.chunk_offset(chunk);
       const u32 to = destination + row * kPitch + place_of_chunk(row, chunk);
       const auto rows_below = [&](int rows) { return (kSwizzled ? to ^ 16 * (rows & 7) : to) + rows * kPitch; };
-      if constexpr (kByPages) {
+      if constexpr (cfg::kPaged && kRowsAtOnce <= 32) {
         i64 offsets[PagesOfStep<cfg::kTileN>::kShare];
 #pragma unroll
         for (int i = 0; i < PagesOfStep<cfg::kTileN>::kShare; ++i) offsets[i] = pages.offset(args, from, first, i);
@@ -91,11 +88,7 @@ struct Decode : PieceWork<Decode> {
         for (int i = 0; i < kRows; ++i) {
           const int before = i * kRowsAtOnce;  // rows
           const i64 at = __shfl_sync(0xffffffffu, offsets[before / 32], row + before % 32);
-          const int key = first + row + before;
-          if (all_seen)
-            copy_from_far(rows_below(before), from.base + at + offset);
-          else
-            copy_seen(rows_below(before), from, at + offset, key);
+          copy_from_far(rows_below(before), from.base + at + offset);
         }
       } else {
 #pragma unroll
@@ -119,12 +112,6 @@ struct Decode : PieceWork<Decode> {
       copy_async(destination + row * kPitch + place_of_chunk(row, chunk), valid ? from.at(args, item, key) + from.chunk_offset(chunk) : from.base,
                  valid);
     }
-  }
-
-  // Sixteen bytes of a key's row, zeros where no row sees the key.
-  TS_DEVICE void copy_seen(u32 to, const KeyRows& from, i64 offset, int key) const {
-    const bool seen = key >= piece.begin && key < piece.end;
-    copy_async(to, from.base + (seen ? offset : 0), seen);
   }
 
   // Copies the team's values of a step from vectorized pages, as columns; keys that no row sees become zeros. Of a vector
@@ -241,7 +228,7 @@ struct Decode : PieceWork<Decode> {
     // waited for always has 2 * kStages - 1 younger groups.
     const auto copy_keys = [&](int step) {
       if (step < steps) {
-        if constexpr (cfg::kPaged) pages.advance(args);
+        if constexpr (cfg::kPaged) pages.advance();
         copy_rows<kPitchK, cfg::kHeadDimQk>(part(step), keys, step);
         if constexpr (kScaledRows) copy_scales(part(step) + kScalesOfPart, key_scales, step);
         if constexpr (cfg::kPaged) pages.look_up(args, item, piece, first_key(step + 1));

@@ -167,7 +167,6 @@ class WorkList {
     first_ = static_cast<int>(sum);
     total_ = static_cast<int>(total);
     Team::sync();
-    if (Team::kTakesFromQueue && !kLongFirst && args.long_first) begin_with_longest(shared);
   }
 
   TS_DEVICE int total() const { return total_; }
@@ -193,24 +192,6 @@ class WorkList {
   static constexpr int kHalf = 16;  // bits of a sum
 
   TS_DEVICE static bool can_start_early(const TsCudaDecodeArgs& args) { return args.batch <= Team::kThreads; }
-
-  // Where registers do not suffice for an order by length, the longest sequence goes first, and those before it last.
-  TS_DEVICE void begin_with_longest(u32 shared) {
-    u32 most = static_cast<u32>(count_) << kHalf | static_cast<u32>(first_);
-    asm volatile("redux.sync.max.u32 %0, %0, 0xffffffff;" : "+r"(most));
-    if (Team::thread() % 32 == 0)
-      asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared + Team::thread() / 8), "r"(most) : "memory");
-    Team::sync();
-#pragma unroll 1
-    for (int w = 0; w < Team::kThreads / 32; ++w) {
-      u32 of_warp;
-      asm volatile("ld.shared.b32 %0, [%1];" : "=r"(of_warp) : "r"(shared + 4 * w) : "memory");
-      most = max(most, of_warp);
-    }
-    const int begin = static_cast<int>(most & ((1u << kHalf) - 1));
-    first_ += first_ < begin ? total_ - begin : -begin;
-    Team::sync();
-  }
 
   // Whether the block has a piece.
   TS_DEVICE bool start_and_find(const TsCudaDecodeArgs& args, u32 shared, int length) {

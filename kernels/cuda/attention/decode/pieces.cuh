@@ -174,7 +174,7 @@ TS_DEVICE void prefetch_line(const void* address) {
 }
 
 // The numbers of the pages that a step's keys lie in. Each lane of a warp looks its share of them up, a step before they
-// are copied, and looks at what has come only then: nobody waits for the table. Keys that no row sees are not looked up.
+// are copied: nobody waits for the table. Keys that no row sees are not looked up.
 template <int kKeys>
 struct PagesOfStep {
   static constexpr int kShare = ceil_div(kKeys, 32);
@@ -191,15 +191,14 @@ struct PagesOfStep {
     for (int i = 0; i < kShare; ++i) {
       const int key = first_key + 32 * i + static_cast<int>(threadIdx.x & 31);
       const bool seen = key >= piece.begin && key < piece.end;
-      next[i] = seen ? page_number(item, page_of(args, key)) : 0;
+      const int number = seen ? page_number(item, page_of(args, key)) : 0;
+      next[i] = page_to_read(args, number);
+      lost |= seen && !is_page(args, number);
     }
   }
-  TS_DEVICE void advance(const TsCudaDecodeArgs& args) {
+  TS_DEVICE void advance() {
 #pragma unroll
-    for (int i = 0; i < kShare; ++i) {
-      lost |= !is_page(args, next[i]);
-      numbers[i] = page_to_read(args, next[i]);
-    }
+    for (int i = 0; i < kShare; ++i) numbers[i] = next[i];
   }
 
   // Of the lane's share i of the keys from `first_key` on: where rows lie from their base on.

@@ -73,7 +73,7 @@ struct Producer : Copier<Producer> {
 #pragma unroll 1
     for (int step = 0; step < steps; ++step, ring.advance()) {
       if constexpr (cfg::kPaged) {
-        pages.advance(args);
+        pages.advance();
         pages.look_up(args, item, piece, first_key(step + 1));
       }
       if (!kUneven && step == imax(0, steps - args.end_tiles)) let_next_kernel_start();

@@ -24,8 +24,10 @@ enum {
   TS_GEMM_SCALE_WEIGHTS = 2
 };
 
-/* Hopper's cooperative tiles add more parts of k than this in two rounds, in so many groups. Each of their counters is
- * then 1 + TS_GEMM_PART_GROUPS of them, but with cfg::kSplitKAtomic. */
+/* Hopper's cooperative tiles add more parts of k than this in two rounds, in so many groups, where a thread has at most
+ * TS_GEMM_GROUPED_SUMS sums: with 176 they spill (256 x 176, 36 bytes, ptxas 13.0). Of all such tiles each counter is
+ * 1 + TS_GEMM_PART_GROUPS of them, but with cfg::kSplitKAtomic. */
+#define TS_GEMM_GROUPED_SUMS 128
 #define TS_GEMM_PART_GROUPS 8
 
 /* Which rows of a go with which b: the values of cfg::kGrouping. */

@@ -50,7 +50,8 @@ double join_seconds(const KernelConfig& config, const CudaSpec& spec, const Cuda
     return 1e-6 * spec.gemm.join_us + count * static_cast<double>(facts.part_bytes) / spec.gemm.join_bytes_per_second;
   };
   const bool in_groups = config.algorithm.pipeline == Pipeline::warp_specialized && !config.algorithm.split_k_atomic &&
-                         config.algorithm.split_k && parts > TS_GEMM_PART_GROUPS;
+                         config.algorithm.split_k && parts > TS_GEMM_PART_GROUPS &&
+                         facts.accumulators <= TS_GEMM_GROUPED_SUMS;
   if (!in_groups) return round(parts);
   const auto size = static_cast<int>(ceil_div(std::int64_t{parts}, std::int64_t{TS_GEMM_PART_GROUPS}));
   return round(size) + round(static_cast<int>(ceil_div(std::int64_t{parts}, std::int64_t{size})));

@@ -291,9 +291,13 @@ struct Consumer : TransposedSlabs {
       return add_partials<128>(args, unit_of(t.index), thread(), wanted, shared.flag(warpgroup), sync, sums);
     } else {
       const int unit = unit_of(t.index);
-      return join_in_rounds<128, TS_GEMM_PART_GROUPS, kKept>(
-          args, args.counters + (1 + TS_GEMM_PART_GROUPS) * unit, args.splits, t.split,
-          [&](int part) { return part + unit * args.splits; }, thread(), wanted, shared.flag(warpgroup), sync, sums);
+      u32* const counters = args.counters + (1 + TS_GEMM_PART_GROUPS) * unit;
+      const auto place_of = [&](int part) { return part + unit * args.splits; };
+      if constexpr (kRowBlocks * kSums <= TS_GEMM_GROUPED_SUMS)
+        return join_in_rounds<128, TS_GEMM_PART_GROUPS, kKept>(args, counters, args.splits, t.split, place_of, thread(),
+                                                               wanted, shared.flag(warpgroup), sync, sums);
+      return join_partials<128, kKept>(args, counters, args.splits, t.split, place_of, thread(), wanted,
+                                       shared.flag(warpgroup), sync, sums);
     }
   }
 

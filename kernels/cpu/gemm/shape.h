@@ -131,9 +131,9 @@ struct Grid {
   long long tasks(const TsGemmArgs& args) const { return args.batch * splits * row_blocks * column_blocks; }
 };
 
-// Whether a task passes all panels by a few rows before the next ones, instead of all rows by a panel. Where k is short,
-// writing D is most of the work: a panel begins each row of D anew, and few pages can be written to by turns. All panels
-// must then stay in the second-level cache, with as much room as a block of A has.
+// Whether a task passes all panels by a few rows before the next ones, instead of all rows by a panel. Where k is
+// short, writing D is most of the work: a panel begins each row of D anew, and few pages can be written to by turns.
+// All panels must then stay in the second-level cache, with as much room as a block of A has.
 TS_INLINE bool goes_by_rows(const TsGemmArgs& args, const Grid& grid) {
   constexpr long long kMostWords = 64;
   const Depth depth = depth_of(args);

@@ -50,7 +50,9 @@ double row_ns(int head_dim, DataType type, bool exact_boxes, const CudaAttention
   constexpr int kSectorBits = 256, kBoxBits = 1024;
   const int bits = head_dim * bits_of(type);
   if (bits % kSectorBits == 0) return 0;
-  return bits / kBoxBits * model.straddling_box_ns + (bits % kBoxBits == 0 ? 0 : exact_boxes ? model.rest_box_ns : model.cut_box_ns);
+  return bits / kBoxBits * model.straddling_box_ns + (bits % kBoxBits == 0 ? 0
+                                                      : exact_boxes        ? model.rest_box_ns
+                                                                           : model.cut_box_ns);
 }
 
 }  // namespace

@@ -159,8 +159,8 @@ Counts blocked(const GemmProblem& p, const Kernel& kernel, const CpuSpec& spec, 
   const double packed_rows = (in_place ? std::fmod(kernel.m, kernel.rows) : kernel.m) * tasks.column_blocks;
   (kernel.row_a ? counts.packed_a : counts.turned_a) = packed_rows * kernel.words / kernel.lanes;
   const double k = static_cast<double>(p.k + p.k2);
-  counts.parts += kernel.row_a ? packed_rows * kernel.last_parts(p)
-                               : kernel.part(kernel.m, kernel.lanes) * k * tasks.column_blocks;
+  counts.parts +=
+      kernel.row_a ? packed_rows * kernel.last_parts(p) : kernel.part(kernel.m, kernel.lanes) * k * tasks.column_blocks;
   if (!packed) {
     (kernel.row_b ? counts.packed_b : counts.turned_b) = kernel.words * vectors;
     if (bits_of(p.type_b) < bits_of(p.type_a)) counts.weights = kernel.words * vectors;

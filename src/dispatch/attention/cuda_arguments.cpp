@@ -53,10 +53,9 @@ Status encode_key_map(const CudaContext& context, const AttentionProblem& p, con
   const auto dimension = [&](std::int64_t extent, std::int64_t stride, std::int64_t box) {
     return tensor_map_dimension(type, extent, stride, box);
   };
-  const std::array dimensions{TensorMapDimension{static_cast<std::uint64_t>(head_dim), 0,
-                                                 static_cast<std::uint32_t>(box_columns)},
-                              dimension(rows, s.row, box_rows), dimension(p.heads_kv, s.head, 1),
-                              dimension(batch, s.batch, 1)};
+  const std::array dimensions{
+      TensorMapDimension{static_cast<std::uint64_t>(head_dim), 0, static_cast<std::uint32_t>(box_columns)},
+      dimension(rows, s.row, box_rows), dimension(p.heads_kv, s.head, 1), dimension(batch, s.batch, 1)};
   // Without keys there may be no tensor: the map is read once, masked as a whole, and needs readable memory.
   return encode_tensor_map(context, tensor_map_format(type), address != nullptr ? address : a.q, dimensions, map);
 }

@@ -120,8 +120,8 @@ TsCudaAttentionArgs CudaAttentionPlan::kernel_arguments(const AttentionArguments
   return out;
 }
 
-/// The maps of a row's whole columns and of what they leave, as far as it has them; one of all columns where boxes may reach
-/// beyond the row. `encode` makes a map of boxes of so many elements.
+/// The maps of a row's whole columns and of what they leave, as far as it has them; one of all columns where boxes may
+/// reach beyond the row. `encode` makes a map of boxes of so many elements.
 template <class Encode>
 Status CudaAttentionPlan::encode_columns(std::int64_t head_dim, std::int64_t column, TsCudaTensorMap& whole,
                                          TsCudaTensorMap& rest, const Encode& encode) const {
@@ -159,13 +159,14 @@ Status CudaAttentionPlan::encode_maps(const AttentionArguments& a, TsCudaTensorM
   };
   const std::int64_t packed = pack_gqa_;
   const std::int64_t heads = p.heads_q / packed;
-  TS_TRY(encode_columns(
-      p.head_dim_qk, kMapRowBytes / input_bytes(p.data_type), maps.q, maps.q_rest, [&](std::int64_t columns, auto& map) {
-        const std::array q{dimension(p.head_dim_qk, 1, columns), dimension(packed, a.q_strides.head, packed),
-                           dimension(group ? a.total_q : p.seqlen_q, a.q_strides.row, 64 / packed),
-                           dimension(heads, a.q_strides.head * packed, 1), dimension(batch, a.q_strides.batch, 1)};
-        return encode_tensor_map(steps_.context(), format, a.q, q, map);
-      }));
+  TS_TRY(encode_columns(p.head_dim_qk, kMapRowBytes / input_bytes(p.data_type), maps.q, maps.q_rest,
+                        [&](std::int64_t columns, auto& map) {
+                          const std::array q{
+                              dimension(p.head_dim_qk, 1, columns), dimension(packed, a.q_strides.head, packed),
+                              dimension(group ? a.total_q : p.seqlen_q, a.q_strides.row, 64 / packed),
+                              dimension(heads, a.q_strides.head * packed, 1), dimension(batch, a.q_strides.batch, 1)};
+                          return encode_tensor_map(steps_.context(), format, a.q, q, map);
+                        }));
   if (!facts_.bias_map || p.bias != BiasKind::elementwise || a.bias == nullptr || p.seqlen_k == 0) return {};
   const BiasStrides& b = a.bias_strides;
   const auto of_bias = [](std::int64_t extent, std::int64_t stride, std::int64_t box) {

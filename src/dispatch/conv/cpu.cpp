@@ -29,9 +29,8 @@ class CpuConvPlan final : public ConvPlan {
     TS_TRY(validate(problem(), arguments));
     if (is_empty(problem())) return {};
     if (problem().packed_w) return run_packed(arguments);
-    const TsConvArgs args =
-        cpu_arguments(problem(), with_channels_last(problem(), arguments, true, steps_.team()),
-                      steps_.team().threads(), cpu_workspace(options, workspace_bytes()));
+    const TsConvArgs args = cpu_arguments(problem(), with_channels_last(problem(), arguments, true, steps_.team()),
+                                          steps_.team().threads(), cpu_workspace(options, workspace_bytes()));
     steps_.run([&](std::size_t, auto&& send) { send(args); });
     return {};
   }

@@ -49,8 +49,8 @@ TsCudaConvRowsArgs rows_of_filters(const ConvProblem& p, const ConvStrides& s, c
 }  // namespace
 
 Result<std::unique_ptr<ConvPlan>> CudaPaddedPlan::make(const ConvProblem& p, PlanInfo info, const CudaSpec& spec,
-                                                       CudaSteps steps, int threads,
-                                                       std::unique_ptr<ConvPlan> inner, CudaSplitMemory& memory) {
+                                                       CudaSteps steps, int threads, std::unique_ptr<ConvPlan> inner,
+                                                       CudaSplitMemory& memory) {
   const ConvProblem& padded = inner->problem();
   const std::array<std::int64_t, 3> elements = padded_elements(p, padded);
   const std::array<bool, 3> result{p.direction == ConvDirection::backward_data,
@@ -60,9 +60,9 @@ Result<std::unique_ptr<ConvPlan>> CudaPaddedPlan::make(const ConvProblem& p, Pla
   WorkspaceLayout layout;
   std::array<std::size_t, 3> offsets{};
   for (std::size_t i = 0; i < elements.size(); ++i)
-    offsets[i] = layout.add(kNames[i],
-                            static_cast<std::size_t>(elements[i] * bits_of(result[i] ? p.type_out : p.data_type) / 8),
-                            kRegionsApart);
+    offsets[i] =
+        layout.add(kNames[i], static_cast<std::size_t>(elements[i] * bits_of(result[i] ? p.type_out : p.data_type) / 8),
+                   kRegionsApart);
   const CudaSplitMemory::Size size{.part_bytes = layout.bytes()};
   const std::size_t of_kernel = layout.add("kernel", inner->workspace_bytes(), kRegionsApart);
   layout.tell(info);
@@ -119,8 +119,7 @@ Status CudaPaddedPlan::run(const ConvArguments& a, const RunOptions& options) co
     });
   };
   RunOptions inner_options = options;
-  if (options.workspace != nullptr)
-    inner_options.workspace = static_cast<char*>(options.workspace) + of_kernel_;
+  if (options.workspace != nullptr) inner_options.workspace = static_cast<char*>(options.workspace) + of_kernel_;
   TS_TRY(copy(false));
   TS_TRY(inner_->run(of_inner, inner_options));
   return copy(true);

@@ -16,9 +16,8 @@ class CudaPaddedPlan final : public ConvPlan {
  public:
   /// `inner` is of the padded problem; `steps` is the kernel that copies, of so many threads. Errors: out_of_memory.
   [[nodiscard]] static Result<std::unique_ptr<ConvPlan>> make(const ConvProblem& problem, PlanInfo info,
-                                                              const CudaSpec& spec, CudaSteps steps,
-                                                              int threads, std::unique_ptr<ConvPlan> inner,
-                                                              CudaSplitMemory& memory);
+                                                              const CudaSpec& spec, CudaSteps steps, int threads,
+                                                              std::unique_ptr<ConvPlan> inner, CudaSplitMemory& memory);
 
   [[nodiscard]] Status run(const ConvArguments& arguments, const RunOptions& options) const override;
 

@@ -163,7 +163,8 @@ double far_rows(std::int64_t m, std::int64_t n, std::int64_t k, std::uint16_t ti
       *std::ranges::find(every_level().levels, "x86_64_v4", [](const CpuSpec& each) { return each.arch.text(); });
   const GemmProblem p = gemm_problem(DataType::fp32, m, n, k);
   KernelConfig config{.arch = spec.arch, .signature = *cpu_signature_of(p), .algorithm = {}};
-  config.algorithm = {.pipeline = Pipeline::blocked, .instruction = Instruction::fma_f32, .tile = {tile_m, 1056, tile_k}};
+  config.algorithm = {
+      .pipeline = Pipeline::blocked, .instruction = Instruction::fma_f32, .tile = {tile_m, 1056, tile_k}};
   const std::size_t far = std::ranges::find(kCpuGemmTerms, "far") - kCpuGemmTerms.begin();
   return cpu_gemm_terms(p, config, spec, 1)[far] * spec.clock_hz;
 }

@@ -241,7 +241,8 @@ std::vector<CpuGemmParameters> forms(const Variant& variant) {
 // Every number of elements that may be left for the last vector of a row, of both matrices and of D.
 TEST_P(CpuGemmKernels, PartsOfEveryLengthAreCorrect) {
   std::vector<GemmSizes> cases;
-  for (long long i = 1; i <= 67; ++i) cases.push_back({.m = 1 + i % 16, .n = i, .k = 68 - i, .beta = float(i % 5 == 0)});
+  for (long long i = 1; i <= 67; ++i)
+    cases.push_back({.m = 1 + i % 16, .n = i, .k = 68 - i, .beta = float(i % 5 == 0)});
   for (CpuGemmParameters p : forms(GetParam())) {
     for (const MatrixOrder order : {MatrixOrder::row, MatrixOrder::column}) {
       p.order_a = p.order_b = order;

@@ -99,7 +99,8 @@ const Row kRows[] = {
     {DataType::fp16, 80, 80, "group unaligned mask"},
     {DataType::bf16, 33, 77, "unaligned mask lse"},
     {DataType::bf16, 16, 8, "mask lse"},
-    {DataType::bf16, 72, 72, "mask lse"},  // rows that end within a column: 16 bytes of it, 48, 80, 112, no whole one before
+    {DataType::bf16, 72, 72,
+     "mask lse"},  // rows that end within a column: 16 bytes of it, 48, 80, 112, no whole one before
     {DataType::fp16, 88, 104, "group mask cap sink lse"},
     {DataType::bf16, 120, 200, "drop lse"},
     {DataType::bf16, 24, 48, "group mask bias lse"},

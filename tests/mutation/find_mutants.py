@@ -13,9 +13,10 @@ into the program, so that the same kernels are chosen everywhere and all are com
 with the machine's own. Every line is run without a fault first and must pass.
 
 A data file with `arch` is about kernels for NVIDIA GPUs. Its runs have `line` and `kernel`, a pattern: of the candidates
-for the problem the first whose name fits is run. An NVRTC of our own replaces the text (nvrtc_with_fault.cpp). A fault
-that shows only when threads come in a bad order has `slow`, a second exchange of texts that makes them come so; with
-`slow` alone the run must pass.
+for the problem the first whose name fits is run; `beside` says that the text is of a kernel that the run compiles
+itself, which takes a GPU. An NVRTC of our own replaces the text (nvrtc_with_fault.cpp). A fault that shows only when
+threads come in a bad order has `slow`, a second exchange of texts that makes them come so; with `slow` alone the run
+must pass.
 
 A fault that no line reaches, or that changes none of the machine code, is not found: it is "unreached". The exit status
 is 0 when every mutant that is not equivalent was found; those whose feature this processor lacks are counted apart. It is
@@ -163,6 +164,8 @@ def try_file(options, path):
         run_of, good = functools.partial(run_line, options), "found"
     features = cpu_features()
     live = [m for m in mutants if not m.get("equivalent") and options.only in m["name"]]
+    if options.compile_only:  # what a run compiles itself takes a GPU
+        live = [m for m in live if not any(runs[name].get("beside") for name in m["runs"])]
     tried = [m for m in live if m.get("needs") is None or m["needs"] in features]
     lacking = len(live) - len(tried)
     if options.sample:  # the same on every machine

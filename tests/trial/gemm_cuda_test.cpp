@@ -122,14 +122,23 @@ TEST_F(CudaGemmTrials, FaultsAreFound) {
 }
 
 TEST_F(CudaGemmTrials, RowsOfDSuitWhatTheProblemPromises) {
-  for (const std::int64_t k : {24, 25}) {
-    plan(gemm_problem(DataType::fp32, 4, 6, k));
-    EXPECT_EQ(made->problem().unaligned, k % 4 != 0);
+  struct Case {
+    std::int64_t k;
+    bool said, unaligned, aligned_d;
+  };
+  // Rows of 25 elements begin off 16 bytes, and D is aligned beside them; a problem that says so of all matrices stays
+  // so.
+  for (const Case& c : {Case{24, false, false, false}, {25, false, true, true}, {24, true, true, false}}) {
+    GemmProblem problem = gemm_problem(DataType::fp32, 4, 6, c.k);
+    problem.unaligned = c.said;
+    plan(problem);
+    EXPECT_EQ(made->problem().unaligned, c.unaligned);
+    EXPECT_EQ(made->problem().aligned_d, c.aligned_d);
     auto trial = make_trial(*made, {DeviceKind::cuda, 0});
     ASSERT_TRUE(trial) << trial.error().text();
     const StandIn device_plan(*cpu_plan, Fault::none);
     ASSERT_TRUE(trial->verify(device_plan, *reference));
-    EXPECT_EQ(device_plan.seen.d_leading % 4 == 0, !made->problem().unaligned) << device_plan.seen.d_leading;
+    EXPECT_EQ(device_plan.seen.d_leading % 4 == 0, !c.unaligned || c.aligned_d) << device_plan.seen.d_leading;
     EXPECT_GT(device_plan.seen.d_leading, 6);
   }
 }

@@ -14,7 +14,8 @@ using CudaCopyKernels = testing::NvrtcFixture;
 
 TEST_F(CudaCopyKernels, CompileWithoutSpillsForEveryArchitecture) {
   std::vector<Source> sources;
-  for (const CudaSpec& spec : load_cuda_specs().value())
+  const std::vector<CudaSpec> specs = load_cuda_specs().value();
+  for (const CudaSpec& spec : specs)
     if (spec.arch.text() == "sm_90a" || spec.arch.text() == "sm_80")
       sources.push_back(cuda_pad_rows_source(spec).value());
   ASSERT_EQ(sources.size(), 2u);

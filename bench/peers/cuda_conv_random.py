@@ -16,7 +16,6 @@ import itertools
 import json
 import math
 import random
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -27,6 +26,7 @@ import torch
 import tilesmith
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import kernels  # noqa: E402
 import timing  # noqa: E402
 
 DIRECTIONS = ("fwd", "bwd_data", "bwd_weight")
@@ -140,16 +140,6 @@ def candidates_of(direction, kind, drawn, first):
     return [each.kernel for each in tilesmith.candidates(function, *arguments(*operands), **named).candidates[:first]]
 
 
-def compile_all(names, workers):
-    program = Path(tilesmith.library_path()).resolve().parents[1] / "bin" / "tilesmith"
-    names = sorted(set(names))
-    done = subprocess.run([program, "build", "--workers", str(workers), *itertools.chain(*(("--kernel", name) for name in names))],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
-    if done.returncode:
-        print(done.stdout[-2000:], flush=True)
-    return len(names)
-
-
 def timed(direction, kind, drawn, names, options):
     """Milliseconds of ours and of cuDNN; where cuDNN is ahead, of these kernels of ours too. And how far the results are apart."""
     sets, _ = timing.sets_of(lambda: cuda_conv.operands(drawn, cuda_conv.TYPES[kind], "channels_last"))
@@ -207,7 +197,7 @@ def main():
           f"{options.burst:g} ms, {options.rounds} rounds, seed {options.seed}")  # fmt: skip
     names = [candidates_of(direction, kind, found, options.look) for direction, _, kind, found in cells]
     ranked = time.monotonic() - begin
-    count = compile_all(itertools.chain(*names), options.workers)
+    count = kernels.compile_all(itertools.chain(*names), options.workers)
     print(f"{len(cells)} cells, {count} kernels; ranked after {ranked:.1f} s, compiled after {time.monotonic() - begin:.1f} s", flush=True)
     rows = []
     for (direction, family, kind, found), first in zip(cells, names):

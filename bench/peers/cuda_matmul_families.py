@@ -16,7 +16,6 @@ import itertools
 import json
 import math
 import random
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -26,6 +25,7 @@ import torch
 import tilesmith
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import kernels  # noqa: E402
 import timing  # noqa: E402
 
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "tf32": torch.float32, "int8": torch.int8, "fp8": torch.float8_e4m3fn}
@@ -190,16 +190,6 @@ def candidates_of(problem, first):
     return [each.kernel for each in tilesmith.candidates(tilesmith.matmul, *operands[:2], **problem.named(operands)).candidates[:first]]
 
 
-def compile_all(names, workers):
-    program = Path(tilesmith.library_path()).resolve().parents[1] / "bin" / "tilesmith"
-    names = sorted(set(names))
-    done = subprocess.run([program, "build", "--workers", str(workers), *itertools.chain(*(("--kernel", name) for name in names))],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
-    if done.returncode:
-        print(done.stdout[-2000:], flush=True)
-    return len(names)
-
-
 def difference(problem, operands):
     """Between the two results, as a share of PyTorch's."""
     def of(call):
@@ -257,7 +247,7 @@ def main():
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, rest {options.rest} s, bursts of {options.burst:g} ms, seed {options.seed}")
     chosen = [candidates_of(problem, 1)[0] for problem in problems]
     ranked = time.monotonic() - begin
-    count = compile_all(chosen, options.workers)
+    count = kernels.compile_all(chosen, options.workers)
     print(f"{len(problems)} problems, {count} kernels; ranked after {ranked:.1f} s, compiled after {time.monotonic() - begin:.1f} s", flush=True)
     rows = []
 
@@ -289,7 +279,7 @@ def look(problems, rows, options, begin, keep):
     by_text = {str(problem): problem for problem in problems}
     worst = [by_text[row["problem"]] for row in sorted(rows, key=lambda row: row["ratio"])[: options.look]]
     names = {str(problem): candidates_of(problem, 8) for problem in worst}
-    compile_all(itertools.chain(*names.values()), options.workers)
+    kernels.compile_all(itertools.chain(*names.values()), options.workers)
     looks = []
     for problem in worst:
         if time.monotonic() - begin > options.look_seconds:

@@ -104,15 +104,19 @@ TEST_F(CudaGemmList, OfAThousandTinyProductsOfOneAndOfNone) {
   run({});
 }
 
+/// Dense matrices at aligned addresses that nobody reads: the plan refuses the call before.
+GemmArguments somewhere(const GemmProblem& problem) {
+  GemmArguments a = dense_arguments(problem);
+  a.a.data = a.b.data = reinterpret_cast<void*>(0x1000);
+  a.d = reinterpret_cast<void*>(0x100000);
+  return a;
+}
+
 TEST_F(CudaGemmList, UnalignedMatricesNeedAnUnalignedPlan) {
   const std::vector<GemmProblem> problems{product(5, 48, 64), product(7, 48, 64)};
   const auto plan = dispatcher->plan(problems);
   ASSERT_TRUE(plan) << plan.error().text();
-  std::vector<GemmArguments> arguments(2, dense_arguments(problems[0]));
-  for (GemmArguments& a : arguments) {
-    a.a.data = a.b.data = reinterpret_cast<void*>(0x1000);
-    a.d = reinterpret_cast<void*>(0x100000);
-  }
+  std::vector<GemmArguments> arguments(2, somewhere(problems[0]));
   arguments[1].b.data = reinterpret_cast<void*>(0x1002);
   const Status status = (*plan)->run(arguments);
   ASSERT_FALSE(status);
@@ -123,11 +127,7 @@ TEST_F(CudaGemmList, NumbersOnTheDeviceScaleNoProductOfASharedLaunch) {
   const std::vector<GemmProblem> problems{product(5, 48, 64), product(7, 48, 64)};
   const auto plan = dispatcher->plan(problems);
   ASSERT_TRUE(plan) << plan.error().text();
-  std::vector<GemmArguments> arguments(2, dense_arguments(problems[0]));
-  for (GemmArguments& a : arguments) {
-    a.a.data = a.b.data = reinterpret_cast<void*>(0x1000);
-    a.d = reinterpret_cast<void*>(0x100000);
-  }
+  std::vector<GemmArguments> arguments(2, somewhere(problems[0]));
   arguments[1].scale_b.data = reinterpret_cast<void*>(0x2000);
   const Status status = (*plan)->run(arguments);
   ASSERT_FALSE(status);

@@ -9,6 +9,7 @@ import shlex
 import statistics
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Callable, NamedTuple
 
@@ -22,6 +23,7 @@ class Fit(NamedTuple):
     passes: int = 2  # over all figures, or as many as gain
     compound: bool = False  # whether a move multiplies the move that the figure has
     predicts: Callable = None  # of a kernel's name, whether the loss is the error of its predicted seconds; none: it is the regret
+    times: Callable = lambda name: True  # of kernels' names: problems of which none was timed are left out
 
 
 def measured(files):
@@ -43,15 +45,19 @@ def measured(files):
     return {line: kernels for line, kernels in problems.items() if len(kernels) > 1}
 
 
-def predicted(program, spec, arch, line):
-    """{kernel: seconds} of a problem, in dispatch's order."""
-    with tempfile.TemporaryDirectory() as folder:
+def predicted(program, spec, arch, lines):
+    """{line: {kernel: seconds}} of problems, in dispatch's order. They are asked for side by side."""
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         (Path(folder) / "cuda").mkdir()
         (Path(folder) / "cuda" / f"{arch}.json").write_text(spec)
-        operation, *words = shlex.split(line)
-        command = [program, "list", "--arch", arch, "--op", operation, "--candidates", "--json", *words]
-        found = subprocess.run(command, env=dict(os.environ, TILESMITH_SPEC_DIR=folder), check=True, capture_output=True, text=True).stdout
-    return {one["name"]: one["predicted_seconds"] for one in json.loads(found)["candidates"]}
+
+        def one(line):
+            operation, *words = shlex.split(line)
+            command = [program, "list", "--arch", arch, "--op", operation, "--candidates", "--json", *words]
+            found = subprocess.run(command, env=dict(os.environ, TILESMITH_SPEC_DIR=folder), check=True, capture_output=True, text=True).stdout
+            return {one["name"]: one["predicted_seconds"] for one in json.loads(found)["candidates"]}
+
+        return dict(zip(lines, pool.map(one, lines)))
 
 
 def regret(kernels, listed):
@@ -77,7 +83,7 @@ class Judge:
             if self._options.bandwidth:
                 spec = re.sub(r'"bytes_per_second": [0-9.e+]+', f'"bytes_per_second": {self._options.bandwidth}', spec, count=1)
             arch = Path(self._options.spec).stem
-            self._known[key] = {line: predicted(self._options.program, spec, arch, line) for line in self._problems}
+            self._known[key] = predicted(self._options.program, spec, arch, list(self._problems))
         return self._known[key]
 
     def regrets(self, moves):
@@ -127,8 +133,7 @@ def main(about, fit, arguments=lambda parser: None):
     files = " ".join(options.timings)
     try:
         problems = {line: kernels for line, kernels in measured(options.timings).items() if fit.holds(line)}
-        if fit.predicts:
-            problems = {line: kernels for line, kernels in problems.items() if any(map(fit.predicts, kernels))}
+        problems = {line: kernels for line, kernels in problems.items() if any(map(fit.times, kernels))}
         text = Path(options.spec).read_text(encoding="utf-8")
     except OSError as error:
         parser.error(f"{error.filename}: {error.strerror}")

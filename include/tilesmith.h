@@ -61,6 +61,11 @@ TILESMITH_API int32_t tilesmith_abi_version(void);
 TILESMITH_API int64_t tilesmith_describe_tensors(const void* exchange, void* const* objects, int64_t count,
                                                  const void* none, int64_t* words, int64_t capacity);
 
+/* For CPython with its global lock, held by the caller: a new tuple of two functions of Python that repeat calls
+ * without the package's Python, as python/tilesmith/_repeated.py sets them up; null where the process has no such
+ * Python, or no memory. */
+TILESMITH_API void* tilesmith_python_repeated_calls(void* setup);
+
 typedef int32_t tilesmith_status;
 
 enum tilesmith_code {

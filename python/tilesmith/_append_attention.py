@@ -6,8 +6,9 @@ import ctypes
 import threading
 from typing import Any, Callable, Optional
 
-from tilesmith._append_attention_call import AppendAttentionCall, NewTensors, prepare_append_attention
-from tilesmith._attention_call import Arguments, Tensors, check_seed
+from tilesmith._append_attention_call import APPEND_KINDS, WORD_TURNED, AppendAttentionCall, NewTensors, prepare_append_attention
+from tilesmith._attention_call import WORD_LSE, WORD_OUT, Arguments, Tensors, check_seed
+from tilesmith._conditions import conditions
 from tilesmith._errors import InvalidArgument
 from tilesmith._given_tensors import library_for
 from tilesmith._kept_calls import KeptCalls
@@ -32,8 +33,12 @@ def append_attention(given: tuple[Any, ...], new: tuple[Any, ...], rotary_style:
     """tilesmith.attention of these arguments, in the order of Arguments, with new keys, in that of NewTensors."""
     if _traced.now():
         return _traced.serve("append_attention_op")(given, new, rotary_style)
-    x = Arguments(*given)
+    x = asked = Arguments(*given)
     library = library_for("q", x.q)
+    repeated = library.repeated("append_attention", APPEND_KINDS)
+    done = repeated.run(conditions.now, *given, *new, rotary_style)
+    if done is not NotImplemented:
+        return done
     if x.cu_seqlens_q is not None:
         x = x._replace(max_seqlen_q=library.longest(x.max_seqlen_q, x.cu_seqlens_q))
     if x.page_indptr is not None and x.max_seqlen_k is None and x.seqlens_k is not None:
@@ -68,6 +73,13 @@ def append_attention(given: tuple[Any, ...], new: tuple[Any, ...], rotary_style:
     call.new_tokens(k_new, v_new, at_turned, slots, positions, cos, sin)
     call.run(q, k, v, out or library.address(result), library.address(lse), bias, alibi, sink, cu_seqlens_q, cu_seqlens_k,
              library.stream(call.stream_device))  # fmt: skip
+    if call.repeats and library.kind == "torch" and (x.max_seqlen_q, x.max_seqlen_k) == (asked.max_seqlen_q, asked.max_seqlen_k):
+        call.repeats -= 1
+        outputs = (None if x.out is not None else library.output(WORD_OUT, 0, x.q, call.out_shape, call.out_type),
+                   None if lse is None else library.output(WORD_LSE, 0, x.q, call.lse_shape, "fp32"),
+                   None if turned is None else library.output(WORD_TURNED, 0, x.q, call.q_shape, call.out_type, True))  # fmt: skip
+        arguments = (*given, *new, rotary_style)
+        repeated.keep(conditions.now, arguments, call.appending(outputs, arguments))
     return (result, lse) if x.return_lse else result
 
 

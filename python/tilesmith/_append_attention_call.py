@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Sequence
 
 from tilesmith._append_call import check_integers, check_row_scale, set_rotary
-from tilesmith._attention_call import Call, Options, Tensors, dims_of, fill, strides_of
+from tilesmith._attention_call import KINDS, Arguments, Call, Options, Tensors, dims_of, fill, strides_of
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._library import Attention
 from tilesmith._options import options_now
+from tilesmith._repeated import Output, Repetition
 from tilesmith._views import BYTES, View, check_devices, dense_strides
 
 _APPEND = 512
@@ -40,12 +41,35 @@ class AppendAttentionCall(Call):
         super().__init__(call, tensors, out_shape, out_type, lse_shape)
         self.q_shape = tensors.q.shape if call.rotary_dim else ()  #: of the queries that are turned; () where none are
         self.turned_bytes = math.prod(self.q_shape) * BYTES[tensors.q.data_type] if self.q_shape else 0
+        if self.turned_bytes and self.stream_device < 0:  # in a thread's memory
+            self.repeats = 0
+
+    def appending(self, outputs: Sequence[Optional[Output]], given: Sequence[Any]) -> Repetition:
+        """What it does with the arguments of attention, the new tensors and the style, in this order. outputs: how the result, its log-sum-exp
+        and the memory of turned queries are made, where they are."""
+        out, lse, turned = outputs
+        attention = self.repetition(out, lse)
+        pointers = [place for place in attention.pointers if place[1] not in _CHOSEN]
+        pointers += [(at, word) for at, word in _NEW_WORDS if given[at] is not None]
+        return attention._replace(pointers=tuple(pointers), outputs=attention.outputs if turned is None else (*attention.outputs, turned))
 
     def new_tokens(self, k_new: int, v_new: int, turned: int, slots: int, positions: int, cos: int, sin: int) -> None:
         """Addresses of what is new, and of where turned queries go."""
         call = self._call
         _NEW.pack_into(call, Attention.k_new.offset, k_new, v_new, turned)
         _TABLES.pack_into(call, Attention.slots.offset, slots, positions, 0, cos, sin)
+
+
+_FIELDS = (*Arguments._fields, *NewTensors._fields)
+#: Letters of the arguments, as of RepeatedCalls.
+APPEND_KINDS = KINDS + "t" * len(NewTensors._fields) + "o"
+WORD_TURNED = Attention.q_out.offset // 8
+_CHOSEN = (Attention.k_scale.offset // 8, Attention.v_scale.offset // 8)
+_NEW_WORDS = tuple(
+    (_FIELDS.index(name), getattr(Attention, field).offset // 8)
+    for name, field in (("k_new", "k_new"), ("v_new", "v_new"), ("slots", "slots"), ("positions", "positions"), ("rotary_cos", "rotary_cos"),
+                        ("rotary_sin", "rotary_sin"), ("k_scale", "k_scale"), ("v_scale", "v_scale"), ("k_row_scale", "k_scale"),
+                        ("v_row_scale", "v_scale")))  # fmt: skip
 
 
 def prepare_append_attention(tensors: Tensors, new: NewTensors, options: Options, rotary_style: str, threads: int) -> AppendAttentionCall:

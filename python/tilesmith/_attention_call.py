@@ -14,9 +14,10 @@ from typing import Any, NamedTuple, Optional
 from tilesmith import _nvrtc
 from tilesmith._candidates import entry
 from tilesmith._errors import InvalidArgument, WrongType
-from tilesmith._library import CPU, CUDA, Attention, raise_last_error, sized
+from tilesmith._library import CPU, CUDA, Attention, library, raise_last_error, sized
 from tilesmith._options import options_now
 from tilesmith._page_views import rows_of_vectors, scale_by_pages
+from tilesmith._repeated import TIMES_KEPT, Output, Repetition
 from tilesmith._views import View, broadcast, check_cache, check_devices, dense_strides, flag, number, one_of, shown, span, whole
 
 _INPUT_CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "bf8": 4}
@@ -128,7 +129,7 @@ class Call:
     """A prepared call. It belongs to the thread that made it: the structure is filled anew for each run."""
 
     __slots__ = ("_call", "_address", "_forward", "_inputs", "_listed_pages", "_out_span", "out_shape", "out_type", "same_type",
-                 "lse_shape", "stream_device", "scaled", "paged")  # fmt: skip
+                 "lse_shape", "stream_device", "scaled", "paged", "repeats")  # fmt: skip
 
     def __init__(self, call: Attention, tensors: Tensors, out_shape: tuple[int, ...], out_type: str,
                  lse_shape: tuple[int, ...]) -> None:  # fmt: skip
@@ -150,6 +151,17 @@ class Call:
         #: whether `scales` is to be called before each run
         self.scaled = any(view is not None for view in (tensors.q_scale, tensors.k_scale, tensors.v_scale))
         self.paged = call.page_size != 0  #: whether `pages` is to be called before each run
+        #: How often it is still told to repeated calls: not where the host reads numbers of the pages, or draws a seed.
+        self.repeats = TIMES_KEPT if self._listed_pages < 0 and not call.dropout_probability else 0
+
+    def repetition(self, out: Optional[Output], lse: Optional[Output]) -> Repetition:
+        """What it does with Arguments. out, lse: how the results are made, where they are none of the arguments and wanted."""
+        given = {_TENSORS[at] for _, at, _ in self._inputs} | ({_OUT} if out is None else set())
+        pointers = [(at, word) for at, word in _WORDS if at in given]
+        apart = [(_OUT, self._out_span), *((_TENSORS[at], span) for _, at, span in self._inputs)] if out is None else []
+        stream = ((self.stream_device, _STREAM),) if self.stream_device >= 0 else ()
+        return Repetition(library().tilesmith_attention_forward, self._call, tuple(pointers), (), stream, _OUT if out is None else -1,
+                          tuple(each for each in (out, lse) if each is not None), apart=tuple(each for span in apart for each in span))  # fmt: skip
 
     def run(self, q: int, k: int, v: int, out: int, lse: int, bias: int, alibi: int, sink: int, cu_seqlens_q: int,
             cu_seqlens_k: int, stream: int) -> None:  # fmt: skip
@@ -197,6 +209,22 @@ class Call:
                     continue
                 raise InvalidArgument(f"sequence {b} has {length} keys in pages of {call.page_size}, its pages begin at entry {begin} of "
                                       f"page_indices, and there are {self._listed_pages}", "an entry for each page")  # fmt: skip
+
+
+#: Letters of the arguments, as of RepeatedCalls.
+KINDS = "".join("t" if name in Tensors._fields else "o" for name in Arguments._fields)
+WORD_OUT, WORD_LSE, _STREAM = Attention.o.offset // 8, Attention.lse.offset // 8, Attention.stream.offset // 8
+_TENSORS = tuple(map(Arguments._fields.index, Tensors._fields))
+_OUT = Arguments._fields.index("out")
+
+
+def _words(**names: str) -> tuple[tuple[int, int], ...]:
+    """Of arguments and where their addresses go."""
+    return tuple((Arguments._fields.index(name), getattr(Attention, field).offset // 8) for name, field in names.items())
+
+
+_WORDS = _words(q="q", k="k", v="v", out="o", bias="bias", alibi="alibi", sink="sink", cu_seqlens_q="cu_seqlens_q", cu_seqlens_k="cu_seqlens_k", q_scale="q_scale",
+                k_scale="k_scale", v_scale="v_scale", seqlens_k="seqlens_k", block_table="page_numbers", page_indices="page_numbers", page_indptr="page_offsets")  # fmt: skip
 
 
 def as_window(window: Any) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ Filters = Union[Array, PackedConvWeight]
 _servers = Servers("conv", "conv")
 _bias_servers = Servers("conv", "bias_gradient")
 _scale_servers = Servers("conv", "joined_scales")
-#: By the type of x: what repeats a forward call, and what keeps one that is to be repeated. _torch_conv adds torch's.
+#: By the type of x: what repeats a forward call, and what keeps one that is to be repeated, added by _torch_conv and _numpy_conv.
 repeating: dict[type, tuple[Any, Any]] = {}
 
 
@@ -58,7 +58,7 @@ def _forward(count: int, x: Any, w: Any, bias: Any, stride: Sizes, padding: Padd
     result = _serve(f"conv{count}d", options, "conv", x, w, shape, g, scale=scale, bias=bias, residual=residual, out=out,
                     out_dtype=out_dtype, activation=activation)  # fmt: skip
     if key is not None:
-        remember(key, scale, result)
+        remember(key, (count, x, w, stride, padding, dilation, groups, scale_x, scale_w, out_dtype), scale, result)
     return result
 
 

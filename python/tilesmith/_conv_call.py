@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import math
+import threading
 from typing import Any, Iterable, Literal, NamedTuple, Optional, Sequence, Union
 
 from tilesmith._candidates import entry
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._gemm_call import ACTIVATIONS
-from tilesmith._library import Conv, ConvStrides, raise_last_error, sized
+from tilesmith._library import CUDA, Conv, ConvStrides, library, raise_last_error, sized
 from tilesmith._options import options_now
+from tilesmith._repeated import TIMES_KEPT, Output, Repetition
 from tilesmith._views import View, check_devices, dense_strides, one_of, shown, whole
 
 Sizes = Union[int, Sequence[int]]
@@ -184,6 +186,7 @@ class Call:
         call.w_strides = _strides(w, g.groups, True)
         if d.packed_bytes:
             call.flags, call.w_strides = _PACKED_W, ConvStrides(d.packed_bytes)
+        self.repeats = TIMES_KEPT  #: how often it is still told to repeated calls
         self._first, self._second = form.reads
         self._scale = self._bias = self._residual = -1  #: their places among the operations
         operations = 0
@@ -202,6 +205,13 @@ class Call:
         self._run = entry(self, "_run", given.a.kind, "tilesmith_conv_plan_for", "tilesmith_conv_compute",
                           "tilesmith_conv_candidates")  # fmt: skip
 
+    def repetition(self, scale: Any, out: Output) -> Repetition:
+        """What a forward call of x and w alone does, its arguments in the order of KINDS. scale: the tensor that both scales were
+        made into, if any."""
+        pointers = ((X, Conv.x.offset // 8), (_W, Conv.w.offset // 8))
+        stream = ((self.index, Conv.stream.offset // 8),) if self.kind == CUDA else ()
+        return Repetition(library().tilesmith_conv_compute, self._call, pointers, (), stream, outputs=(out,), kept=(scale,))
+
     def run(self, addresses: Iterable[int], stream: int) -> None:
         """Runs on the addresses of the six tensors; 0 where there is none."""
         call = self._call
@@ -218,6 +228,21 @@ class Call:
         status = self._run(None, self._address)
         if status:
             raise_last_error(status)
+
+
+#: Letters of the arguments of a forward call that may be repeated, as of RepeatedCalls: count, x, w (of packed filters, their bytes),
+#: how those are packed, stride, padding, dilation, groups, scale_x, scale_w, out_dtype.
+KINDS = "ottoooooooo"
+X, _W = 1, 2
+WORD_OUT = Conv.out.offset // 8
+
+
+class _Latest(threading.local):
+    call: Optional[Call] = None
+
+
+#: This thread's call before.
+latest = _Latest()
 
 
 def packing_call(w: View, groups: int, dilation: tuple[int, ...], transposed: bool) -> Conv:

@@ -65,17 +65,18 @@ def _by_table(table: int) -> Callable[[tuple[Optional[Tensor], ...]], Look]:
     return by_table
 
 
-def _fastest() -> Callable[[tuple[Optional[Tensor], ...]], Look]:
+def _fastest() -> tuple[int, Callable[[tuple[Optional[Tensor], ...]], Look]]:
     capsule = getattr(Tensor, "__dlpack_c_exchange_api__", None)
     if capsule is None or sys.implementation.name != "cpython":
-        return by_attributes
+        return 0, by_attributes
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    by_table = _by_table(pointer(capsule, b"dlpack_exchange_api"))
+    table = pointer(capsule, b"dlpack_exchange_api")
+    by_table = _by_table(table)
     tried = (torch.empty(2, 3), None, torch.empty(4, dtype=torch.int32)[1:])
     looks, places = by_table(tried)
-    return by_table if isinstance(looks, bytes) and places == by_attributes(tried)[1] else by_attributes
+    return (table, by_table) if isinstance(looks, bytes) and places == by_attributes(tried)[1] else (0, by_attributes)
 
 
-#: Of plain tensors and None.
-described = _fastest()
+#: torch's table, 0 where it has none that serves; and who describes plain tensors and None.
+exchange, described = _fastest()

@@ -13,11 +13,12 @@ from tilesmith._gemm_blocks import Blocks
 from tilesmith._gemm_matrices import COLUMN, order_of, set_matrices
 from tilesmith._gemm_operands import (
     ADD, ADDRESSED, AMAX, BIAS, BIAS_M, CLAMP, PREFETCH_WEIGHTS, FLOAT8, GROUPING, LINEAR, MULTIPLY, NAMES, PACKED_B, PACKED_INT4, SCALE_M, SCALE_N,
-    ZERO_POINTS, Names, Options, Views, has_weights,
+    ZERO_POINTS, Names, Operands, Options, Views, has_weights,
 )  # fmt: skip
 from tilesmith._gemm_shape import Shape, is_column
-from tilesmith._library import CUDA, Gemm, raise_last_error, sized
+from tilesmith._library import CUDA, Gemm, library, raise_last_error, sized
 from tilesmith._options import options_now
+from tilesmith._repeated import TIMES_KEPT, Output, Repetition
 from tilesmith._views import View, check_devices, flag, number, one_of, shown
 
 _CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "bf8": 4, "int8": 5, "int4": 6, "int32": 7}
@@ -33,7 +34,7 @@ class Call:
     """A prepared call. It belongs to the thread that made it: the structure is filled anew for each run."""
 
     __slots__ = ("_call", "_address", "_compute", "_words", "_floats", "places", "parts", "out_shape", "out_type", "same_type",
-                 "stream_device")  # fmt: skip
+                 "stream_device", "repeats")  # fmt: skip
 
     def __init__(self, call: Gemm, places: list[tuple[int, int]], operands: Views, out_shape: tuple[int, ...],
                  out_type: str) -> None:  # fmt: skip
@@ -51,6 +52,17 @@ class Call:
         self.out_type = out_type
         self.same_type = out_type == operands.a.data_type
         self.stream_device = call.device.index if call.device.kind == CUDA else -1  #: whose stream; -1: none
+        self.repeats = TIMES_KEPT  #: how often it is still told to repeated calls
+
+    def repetition(self, factors: tuple[int, ...], out: Optional[Output]) -> Repetition:
+        """What it does with the arguments in the order of ARGUMENTS. factors: scales that alpha is multiplied by. out: how the
+        result is made, where it is none of the arguments."""
+        pointers = [(A, WORD_A), (_B, WORD_B), *((_ADDRESSED_AT[at], word) for at, word in self.places)]
+        if out is None:
+            pointers.append((OUT, WORD_D))
+        stream = ((self.stream_device, WORD_STREAM),) if self.stream_device >= 0 else ()
+        return Repetition(library().tilesmith_gemm_compute, self._call, tuple(pointers), (_ALPHA, WORD_ALPHA, *factors), stream,
+                          OUT if out is None else -1, () if out is None else (out,), tuple(_OPERANDS_AT[at] for at in self.parts))  # fmt: skip
 
     def run(self, alpha: float, a: int, b: int, out: int, stream: int, bias: Optional[int] = None) -> None:
         """Runs on these addresses. No operand but a bias."""
@@ -86,6 +98,7 @@ class BatchCall(Call):
     def __init__(self, call: Gemm, places: list[tuple[int, int]], operands: Views, out_shape: tuple[int, ...],
                  out_type: str, moves: list[dict[str, int]]) -> None:  # fmt: skip
         super().__init__(call, places, operands, out_shape, out_type)
+        self.repeats = 0
         self._moves = [tuple(move.get(name, 0) for name in ("a", "b", "out", *ADDRESSED)) for move in moves]
 
     def run(self, alpha: float, a: int, b: int, out: int, stream: int, bias: Optional[int] = None) -> None:
@@ -109,6 +122,14 @@ WORD_ALPHA = Gemm.alpha.offset // 4
 _SCALE_A, _SCALE_B, _GROUPS = Gemm.scale_a.offset // 8, Gemm.scale_b.offset // 8, Gemm.group_ends.offset // 8
 _A2, _B2, _MOST = Gemm.a2.offset // 8, Gemm.b2.offset // 8, Gemm.amax.offset // 8
 _ZERO_B = Gemm.zero_b.offset // 8
+
+#: What calls are served with, in order.
+ARGUMENTS = ("form", "a", "b", "c", "bias", "multiply", "residual", "scale_a", "scale_b", "out", "groups", "zero_b", "a2", "b2", "amax", "out_dtype",
+             "alpha", "beta", "activation", "gate", "clamp", "tf32", "prefetch_weights")  # fmt: skip
+KINDS = "".join("n" if name == "alpha" else "t" if name in ("a", "b", "out", *ADDRESSED) else "o" for name in ARGUMENTS)
+A, _B, OUT, _ALPHA = map(ARGUMENTS.index, ("a", "b", "out", "alpha"))
+SCALE_A, SCALE_B = map(ARGUMENTS.index, ("scale_a", "scale_b"))
+_ADDRESSED_AT, _OPERANDS_AT = tuple(map(ARGUMENTS.index, ADDRESSED)), tuple(map(ARGUMENTS.index, Operands._fields))
 
 
 def prepare(x: Views, o: Options, beta: float, threads: int = 0) -> Call:

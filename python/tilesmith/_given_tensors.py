@@ -7,6 +7,7 @@ import random
 from typing import Any, Callable, Optional, Sequence
 
 from tilesmith._errors import WrongType
+from tilesmith._repeated import Output, RepeatedCalls
 from tilesmith._tensor_library import library_of
 from tilesmith._views import View
 
@@ -20,6 +21,7 @@ class TensorLibrary:
             raise WrongType(f"{name} is a {type(first).__name__}", "a torch tensor or a NumPy array")
         self._module: Any = importlib.import_module(f"tilesmith._{self.kind}")
         self._type = type(first)
+        self._repeated: dict[str, RepeatedCalls] = {}
         self._types = {self._type, type(None)}
         self._grad_enabled: Callable[[], bool] = self._module.grad_enabled if self.kind == "torch" else bool
         self._raw_stream: Callable[[int], int] = self._module.raw_stream if self.kind == "torch" else int
@@ -53,6 +55,20 @@ class TensorLibrary:
             dtype = self._module.DTYPES[data_type]
             return like.new_empty(*shape) if dtype is like.dtype else like.new_empty(*shape, dtype=dtype)
         return self._module.np.empty(shape, self._module.dtype_of(data_type, like.dtype))
+
+    def output(self, word: int, at: int, like: Any, shape: tuple[int, ...], data_type: str, is_room: bool = False) -> Output:
+        """new() of a repeated call: `like` is its argument at that place."""
+        if self.kind == "torch":
+            dtype = self._module.DTYPES[data_type]
+            return Output(word, at, type(like).new_empty, shape, None if dtype is like.dtype else {"dtype": dtype}, is_room)
+        return Output(word, -1, self._module.np.empty, (shape, self._module.dtype_of(data_type, like.dtype)), None, is_room)
+
+    def repeated(self, operation: str, kinds: str) -> RepeatedCalls:
+        """Calls of the operation, one for all of its calls."""
+        found = self._repeated.get(operation)
+        if found is None:
+            found = self._repeated[operation] = self._module.repeated_calls(kinds)
+        return found
 
     def longest(self, given: Optional[int], offsets: Any) -> Optional[int]:
         """Of the sequences that offsets divide packed rows into, where it is not given. Waits for a GPU."""

@@ -277,6 +277,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tilesmith_tune": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_cancel_waits": (None, [c_int64]),
     "tilesmith_describe_tensors": (c_int64, [c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int64]),
+    "tilesmith_python_repeated_calls": (ctypes.py_object, [ctypes.py_object]),
 }
 
 
@@ -318,8 +319,9 @@ def library() -> ctypes.CDLL:
 def locked_library() -> ctypes.PyDLL:
     """The same for functions that are called with the interpreter's lock held."""
     loaded = ctypes.PyDLL(library_path())
-    describe = loaded.tilesmith_describe_tensors
-    describe.restype, describe.argtypes = _FUNCTIONS["tilesmith_describe_tensors"]
+    for name in ("tilesmith_describe_tensors", "tilesmith_python_repeated_calls"):
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = _FUNCTIONS[name]
     return loaded
 
 

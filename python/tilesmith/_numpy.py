@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
+from ctypes import POINTER, c_int, c_ssize_t, c_void_p
 from typing import Any, Optional, Sequence, overload
 
 import numpy as np
 
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._library import CPU
+from tilesmith._repeated import Asked, RepeatedCalls
 from tilesmith._views import View
 
 _TYPES: dict[np.dtype, str] = {
@@ -61,6 +65,34 @@ def describe(array: Optional[np.ndarray]) -> object:
 
 def address(array: Optional[np.ndarray]) -> int:
     return 0 if array is None else array.ctypes.data
+
+
+class _Fields(ctypes.Structure):
+    """What NumPy's C API calls PyArrayObject_fields, behind what every object of Python begins with; the library reads it."""
+
+    _fields_ = [("data", c_void_p), ("rank", c_int), ("shape", POINTER(c_ssize_t)), ("strides", POINTER(c_ssize_t)), ("base", c_void_p),
+                ("dtype", c_void_p), ("flags", c_int)]  # fmt: skip
+
+
+_ALIGNED, _WRITEABLE = 0x100, 0x400
+
+
+def _has_fields(array: np.ndarray) -> bool:
+    x = _Fields.from_address(id(array) + object.__basicsize__)
+    rank = array.ndim
+    return (x.rank == rank and (x.data or 0) == array.ctypes.data and x.dtype == id(array.dtype) and tuple(x.shape[:rank]) == array.shape
+            and tuple(x.strides[:rank]) == array.strides and bool(x.flags & _ALIGNED) == array.flags.aligned
+            and bool(x.flags & _WRITEABLE) == array.flags.writeable)  # fmt: skip
+
+
+def repeated_calls(kinds: str) -> RepeatedCalls:
+    """Of arrays, of no subclass."""
+    if sys.implementation.name != "cpython":
+        return RepeatedCalls("", (), None)
+    constant = np.zeros((3, 1), np.float32)
+    constant.flags.writeable = False
+    tried = (np.zeros((4, 6), np.float16)[::2, 1:], np.frombuffer(b"12345", np.int32, 1, 1), constant)
+    return RepeatedCalls(kinds, (np.ndarray,), Asked(np.dtype) if all(_has_fields(each) for each in tried) else None)
 
 
 def described(arrays: Sequence[Optional[np.ndarray]]) -> tuple[tuple[object, ...], tuple[int, ...]]:

@@ -7,27 +7,36 @@ from typing import Any, Optional, Sequence
 
 import numpy as np
 
+from tilesmith._conditions import conditions
 from tilesmith._errors import InvalidArgument, WrongType
-from tilesmith._gemm_call import Call, prepare
+from tilesmith._gemm_call import KINDS, OUT, SCALE_A, SCALE_B, WORD_D, A, Call, prepare
 from tilesmith._gemm_operands import NAMES, Operands, Options, has_weights, is_only_block
 from tilesmith._gemm_list import Library, Lists, check_lists, compute, kept_lists
 from tilesmith._kept_calls import KeptCalls
-from tilesmith._numpy import address, check_arrays, describe, dtype_of, type_of, view_of
+from tilesmith._numpy import address, check_arrays, describe, dtype_of, repeated_calls, type_of, view_of
+from tilesmith._repeated import Output
 from tilesmith._views import number, shown
 
 _calls: KeptCalls[Call] = KeptCalls()
+_repeated = repeated_calls(KINDS)
+_run = _repeated.run
 
 
 def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: Any, scale_a: Any, scale_b: Any, out: Any,
          groups: Any, zero_b: Any, a2: Any, b2: Any, amax: Any, out_dtype: Any, alpha: Any, beta: Any, activation: Any,
          gate: Any, clamp: Any, tf32: Any, prefetch_weights: Any) -> Any:  # fmt: skip
     """matmul, mm_plus_mm, linear and grouped_matmul on NumPy arrays."""
+    repeated = _run(conditions.now, form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha,
+                    beta, activation, gate, clamp, tf32, prefetch_weights)  # fmt: skip
+    if repeated is not NotImplemented:
+        return repeated
     if amax is True:
         amax = np.zeros((), np.float32)
         return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
                     gate, clamp, tf32, prefetch_weights), amax  # fmt: skip
     names = NAMES[form]
     scaled = scale_a is not None or scale_b is not None
+    given_alpha, given_scales, given_type = number("alpha", alpha), (scale_a, scale_b), out_dtype
     alpha, scale_a, scale_b = _fold(form, number("alpha", alpha), a, b, scale_a, scale_b)
     packed = None
     if form == "packed":
@@ -47,12 +56,28 @@ def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: 
     for name, written in (("out", out), ("amax", amax)):
         if written is not None and not written.flags.writeable:
             raise InvalidArgument(f"{name} is read-only", "a writable array")
+    given_out = out
     if out is None:
         out = _new(call, a)
     call.run_all(alpha, address(a), address(b), address(out), 0, address(c), address(bias), address(multiply),
                  address(residual), address(scale_a), address(scale_b), address(groups), address(zero_b), address(a2), address(b2),
                  address(amax))  # fmt: skip
+    if call.repeats:
+        call.repeats -= 1
+        _keep(call, (form, a, b, c, bias, multiply, residual, *given_scales, given_out, groups, zero_b, a2, b2, amax, given_type, given_alpha, beta,
+                     activation, gate, clamp, tf32, prefetch_weights), (scale_a, scale_b))  # fmt: skip
     return out
+
+
+def _keep(call: Call, arguments: tuple[Any, ...], scales: tuple[Any, Any]) -> None:
+    """For calls like this one. scales: what is left of those that were given."""
+    folded = [at for at, left in zip((SCALE_A, SCALE_B), scales) if left is not arguments[at]]
+    if not all(isinstance(arguments[at], np.ndarray) for at in folded):
+        return  # a number
+    out = None
+    if arguments[OUT] is None:
+        out = Output(WORD_D, -1, np.empty, (call.out_shape, dtype_of(call.out_type, arguments[A].dtype)))
+    _repeated.keep(conditions.now, arguments, call.repetition(tuple(folded), out))
 
 
 def _dtype(dtype: Any) -> Optional[np.dtype]:

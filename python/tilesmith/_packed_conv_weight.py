@@ -47,6 +47,14 @@ class PackedConvWeight:
         return PackedConvWeight, (self.data, self.shape, self.data_type, self.is_packed)
 
 
+def as_repeated(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments of a forward call, (count, x, w, ...), with the memory of w and how it is packed in w's place."""
+    count, x, w, *more = arguments
+    if w.__class__ is PackedConvWeight:
+        return (count, x, w.data, w.view if w.is_packed else None, *more)
+    return (count, x, w, None, *more)
+
+
 @refusing
 def pack_conv_weight(w: Any, *, groups: int = 1, dilation: Sizes = 1, transposed: bool = False) -> PackedConvWeight:
     """Packs the filters of a convolution once, for any number of calls with x of w's type, of any batch and image.

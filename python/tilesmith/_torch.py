@@ -16,10 +16,11 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
 from tilesmith._conditions import OptionValues, conditions
-from tilesmith._described import described as described
+from tilesmith._described import described as described, exchange
 from tilesmith._errors import InvalidArgument, Unsupported
 from tilesmith._library import CPU, CUDA
 from tilesmith._options import options
+from tilesmith._repeated import Asked, RepeatedCalls
 from tilesmith._views import View
 
 TYPES: dict[torch.dtype, str] = {
@@ -44,6 +45,13 @@ torch_threads = torch.get_num_threads
 # The same as torch.cuda.current_stream(index).cuda_stream without making an object for it.
 raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
     lambda index: torch.cuda.current_stream(index).cuda_stream)  # fmt: skip
+
+
+def repeated_calls(kinds: str) -> RepeatedCalls:
+    """Of plain tensors."""
+    if not exchange:
+        return RepeatedCalls("", (), None)
+    return RepeatedCalls(kinds, (Tensor, torch.nn.Parameter), Asked(torch.dtype, exchange, (torch_threads,), grad_enabled, forward_ad, raw_stream))
 
 
 def is_plain(tensor: Tensor) -> bool:

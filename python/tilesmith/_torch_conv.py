@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any, NamedTuple, Optional, Sequence
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from tilesmith._conditions import conditions
 from tilesmith._conv import repeating
-from tilesmith._conv_call import BESIDE, FORMS, NARROW, Call, Described, Geometry, Views, default_type, in_memory_as
+from tilesmith._conv_call import BESIDE, FORMS, KINDS, NARROW, WORD_OUT, X, Call, Described, Geometry, Views, default_type, in_memory_as, latest
 from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._library import CUDA
-from tilesmith._packed_conv_weight import PackedConvWeight
+from tilesmith._packed_conv_weight import PackedConvWeight, as_repeated
+from tilesmith._repeated import Output
 from tilesmith._torch import (
     DTYPES,
     OPTION_ARGUMENTS,
@@ -33,6 +34,7 @@ from tilesmith._torch import (
     no_gradient,
     options_here,
     raw_stream,
+    repeated_calls,
     torch_threads,
     under,
     view_of,
@@ -71,7 +73,7 @@ def conv(form: str, a: Any, b: Any, scale: Any, bias: Any, residual: Any, out: A
     call = _calls.by_key.get(key)
     if call is None:
         call = _calls.keep(key, _prepared(form, tensors, packed, shape, g, out_dtype, activation))
-    _latest.call = call
+    latest.call = call
     if out is None:
         out = a.new_empty_strided(shape, call.out_strides, dtype=DTYPES[call.out_type])
     addresses = (a.data_ptr(), b.data_ptr(), 0, 0, 0, out.data_ptr()) if alone else map(address, (a, b, scale, bias, residual, out))
@@ -89,12 +91,9 @@ class Repeated(NamedTuple):
     scale: Optional[Tensor]
 
 
-class _Latest(threading.local):
-    call: Optional[Call] = None
-
-
 _repeated: KeptCalls[Repeated] = KeptCalls()
-_latest = _Latest()
+_repeated_calls = repeated_calls(KINDS)
+_run = _repeated_calls.run
 
 
 def again(count: int, x: Tensor, w: Any, stride: Any, padding: Any, dilation: Any, groups: Any, scale_x: Any, scale_w: Any,
@@ -108,6 +107,9 @@ def again(count: int, x: Tensor, w: Any, stride: Any, padding: Any, dilation: An
     view = None
     if w.__class__ is PackedConvWeight:
         view, w = w.view if w.is_packed else None, w.data
+    result = _run(conditions.now, count, x, w, view, stride, padding, dilation, groups, scale_x, scale_w, out_dtype)
+    if result is not NotImplemented:
+        return None, result
     if not is_plain(w) or forward_ad._current_level >= 0 or (grad_enabled() and (x.requires_grad or w.requires_grad)):
         return None, None
     key = (count, x.dtype, x.shape, x.stride(), x.get_device(), w.dtype, w.shape, w.stride(), w.get_device(), view, stride, padding, dilation, groups,
@@ -122,10 +124,14 @@ def again(count: int, x: Tensor, w: Any, stride: Any, padding: Any, dilation: An
     return key, out
 
 
-def remember(key: tuple[Any, ...], scale: Optional[Tensor], result: Tensor) -> None:
-    """The call just made, for again()."""
-    if (call := _latest.call) is not None:
+def remember(key: tuple[Any, ...], arguments: tuple[Any, ...], scale: Optional[Tensor], result: Tensor) -> None:
+    """The call just made, for again(), which was given these arguments."""
+    if (call := latest.call) is not None:
         _repeated.keep(key, Repeated(call, tuple(result.shape), result.dtype, scale))
+        if call.repeats:
+            call.repeats -= 1
+            out = Output(WORD_OUT, X, Tensor.new_empty_strided, (result.shape, result.stride()), {"dtype": result.dtype})
+            _repeated_calls.keep(conditions.now, as_repeated(arguments), call.repetition(scale, out))
 
 
 repeating.update({Tensor: (again, remember), torch.nn.Parameter: (again, remember)})

@@ -12,12 +12,14 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
+from tilesmith._conditions import conditions
 from tilesmith._errors import InvalidArgument, Unsupported, WrongType
-from tilesmith._gemm_call import Call, prepare
+from tilesmith._gemm_call import KINDS, OUT, SCALE_A, SCALE_B, WORD_D, A, Call, prepare
 from tilesmith._gemm_operands import NAMES, Operands, Options, has_weights, is_only_block
 from tilesmith._gemm_list import Library, Lists, check_lists, compute, kept_lists
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._packed_weight import PackedWeight
+from tilesmith._repeated import Output
 from tilesmith._torch import (
     DTYPES,
     OPTION_ARGUMENTS,
@@ -36,6 +38,7 @@ from tilesmith._torch import (
     is_compiling,
     options_here,
     raw_stream,
+    repeated_calls,
     torch_threads,
     under,
     view_of,
@@ -46,6 +49,8 @@ from tilesmith._views import number, shown
 
 _calls: KeptCalls[Call] = KeptCalls()
 _products: KeptCalls[Optional[TrainedProduct]] = KeptCalls()
+_repeated = repeated_calls(KINDS)
+_run = _repeated.run
 _PLAIN = {Tensor, torch.nn.Parameter, type(None)}
 
 
@@ -56,6 +61,10 @@ def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: 
     if is_compiling():
         return gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
                        gate, clamp, tf32, prefetch_weights)  # fmt: skip
+    repeated = _run(conditions.now, form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha,
+                    beta, activation, gate, clamp, tf32, prefetch_weights)  # fmt: skip
+    if repeated is not NotImplemented:
+        return repeated
     if alpha.__class__ is not float:
         alpha = number("alpha", alpha)
     scaled = scale_a is not None or scale_b is not None
@@ -81,6 +90,7 @@ def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: 
                 return v if activation is None else finish(v, activation, None, None, residual, None, False)
         return gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
                        gate, clamp, tf32, prefetch_weights, options_here())  # fmt: skip
+    given_alpha, given_scales = alpha, (scale_a, scale_b)
     if scaled:
         alpha, scale_a, scale_b = _fold(form, alpha, a, b, scale_a, scale_b)
     # get_device() as in attention
@@ -121,7 +131,29 @@ def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: 
             if tensor is not None:
                 check_memory(name, tensor)
         raise
+    if call.repeats:
+        call.repeats -= 1
+        _keep(call, (form, a, b, c, bias, multiply, residual, *given_scales, out, groups, zero_b, a2, b2, amax, out_dtype, given_alpha, beta,
+                     activation, gate, clamp, tf32, prefetch_weights), (scale_a, scale_b))  # fmt: skip
     return result
+
+
+def _keep(call: Call, arguments: tuple[Any, ...], scales: tuple[Any, Any]) -> None:
+    """For calls like this one. scales: what is left of those that were given."""
+    factors = []
+    for at, left in zip((SCALE_A, SCALE_B), scales):
+        given = arguments[at]
+        if given is None or left is given:
+            continue
+        if not isinstance(given, Tensor) or (left is not None and left.data_ptr() != given.data_ptr()):
+            return  # a number, or made anew each time
+        if left is None:
+            factors.append(at)
+    out = None
+    if arguments[OUT] is None:
+        named = None if call.same_type else {"dtype": DTYPES[call.out_type]}
+        out = Output(WORD_D, A, Tensor.new_empty, call.out_shape or ((),), named)
+    _repeated.keep(conditions.now, arguments, call.repetition(tuple(factors), out))
 
 
 def _trained(form: str, a: Tensor, b: Tensor, bias: Optional[Tensor], residual: Optional[Tensor], alpha: float, tf32: Any,

@@ -18,9 +18,16 @@ def qkv(batch=2, heads_q=4, heads_kv=2, rows_q=200, rows_k=333, dim=64, dtype=to
 
 
 def structure_of(*tensors, **options):
-    """The structure that a call filled in."""
+    """The structure that a call filled in, the long way."""
     _torch_attention._calls.by_key.clear()
-    tilesmith.attention(*tensors, **options)
+    return structure_again(*tensors, **options)
+
+
+def structure_again(*tensors, **options):
+    """The same of a call like one before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_torch_attention, "_run", lambda *arguments: NotImplemented)
+        tilesmith.attention(*tensors, **options)
     (call,) = _torch_attention._calls.by_key.values()
     return call._call
 
@@ -93,9 +100,15 @@ def test_repeated_calls_store_the_pointers_again():
     tensors = qkv()
     first, second = torch.ones(2, 4), torch.ones(2, 4)
     structure_of(*tensors, q_scale=first)
-    tilesmith.attention(*tensors, q_scale=second)
-    (call,) = _torch_attention._calls.by_key.values()
-    assert call._call.q_scale.data == second.data_ptr() and call._call.k_scale.data is None
+    call = structure_again(*tensors, q_scale=second)
+    assert call.q_scale.data == second.data_ptr() and call.k_scale.data is None
+    q, k, v = (torch.randn(x.shape).to(x.dtype) for x in tensors)
+    results = []
+    for scale in (1.0, 0.25, 4.0):
+        results.append(tilesmith.attention(q, k, v, q_scale=torch.full((2, 4), scale)))
+        with tilesmith.options(threads=1):
+            assert torch.equal(results[-1], tilesmith.attention(q, k, v, q_scale=torch.full((2, 4), scale), scale=64**-0.5))
+    assert not torch.equal(results[0], results[1]) and not torch.equal(results[0], results[2])
 
 
 @pytest.mark.parametrize(

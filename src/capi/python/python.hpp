@@ -1,0 +1,58 @@
+// CPython as a table of functions, found in the process that loaded the library: the library is linked with no Python,
+// and one build serves every version. All of these belong to the stable ABI:
+// https://docs.python.org/3/c-api/stable.html
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tilesmith::capi::python {
+
+struct Object;
+struct Head {  // what every object begins with, where there is a global lock
+  std::intptr_t references;
+  void* type;
+};
+[[nodiscard]] inline const void* type_of(const Object* object) {
+  return reinterpret_cast<const Head*>(object)->type;
+}
+
+struct ThreadState;
+struct Method {  // PyMethodDef
+  const char* name;
+  Object* (*function)(Object* self, Object* const* arguments, std::intptr_t count);
+  int flags;
+  const char* text;
+};
+constexpr int kFastCall = 0x0080;  // METH_FASTCALL: arguments by position
+
+struct Python {
+  Object *none, *yes, *not_implemented;
+  const void *of_float, *of_int, *of_text, *of_tuple;
+
+  void (*add_reference)(Object*);
+  void (*drop_reference)(Object*);
+  Object* (*new_tuple)(std::intptr_t);
+  int (*set_item)(Object* tuple, std::intptr_t, Object* stolen);
+  Object* (*item)(Object* tuple, std::intptr_t);  // borrowed
+  std::intptr_t (*size)(Object* tuple);
+  Object* (*call)(Object* callable, Object* arguments, Object* named);
+  Object* (*call_without)(Object* callable);
+  Object* (*attribute)(Object*, Object* name);
+  Object* (*new_integer)(long long);
+  long long (*integer)(Object*);
+  double (*number)(Object*);
+  void (*intern)(Object**);  // in the place of a text, the one of all equal ones
+  Object* (*error)();        // borrowed
+  void (*clear_error)();
+  ThreadState* (*release_lock)();
+  void (*take_lock)(ThreadState*);
+  Object* (*new_function)(Method*, Object* self, Object* module);
+  Object* (*new_capsule)(void*, const char* name, void (*destroy)(Object*));
+  void* (*in_capsule)(Object*, const char* name);
+};
+
+/// Of this process; null where there is none, or not all of it.
+[[nodiscard]] const Python* find();
+
+}  // namespace tilesmith::capi::python

@@ -577,6 +577,31 @@ def test_numbers_of_no_page_are_not_followed(heads_q, heads_kv, dim, cache):
         assert not windowed[[0, 2]].isnan().any()
 
 
+@pytest.mark.parametrize("heads_q, dim, page", [(64, 64, 16), (64, 128, 1), (64, 256, 3), (128, 576, 1)])
+def test_numbers_of_no_page_beside_other_pieces_of_a_block(heads_q, dim, page):
+    """A block takes many pieces one after another: results are NaN of the sequences alone that have such a number."""
+    torch.manual_seed(14)
+    lengths = torch.randint(1, 700, (450,)).tolist()
+    (k, v), table, seqlens = paged(lengths, page, 1, dim)
+    q = torch.randn(len(lengths), heads_q, 1, dim, device="cuda").bfloat16()
+
+    def attend():
+        given = {"block_table": table, "seqlens_k": seqlens}
+        if dim == 576:
+            return tilesmith.mla_decode(q, k[:, :, 0], layout="bhsd", **given)
+        return tilesmith.attention(q, k, v, return_lse=True, **given)
+
+    whole = attend()
+    assert "_decode_wgmma_" in tilesmith.last_plan().kernel
+    lost = torch.arange(len(lengths), device="cuda") % 7 // 2 == 1
+    for b in lost.nonzero().flatten().tolist():
+        table[b, torch.randint(-(-lengths[b] // page), (1,))] = (-1, 2**31 - 1)[b % 2]
+    for _ in range(3):
+        for mine, all_of in zip(attend(), whole):
+            assert mine[lost].isnan().all()
+            assert torch.equal(mine[~lost], all_of[~lost])
+
+
 @pytest.mark.parametrize("heads_q, heads_kv, dim, cache, options", [
     (8, 2, 128, torch.bfloat16, {}), (4, 4, 64, torch.float16, {"softcap": 20.0}), (8, 1, 256, torch.bfloat16, {}),
     (8, 2, 128, torch.bfloat16, {"window": (300, 0)}), (6, 2, 72, torch.bfloat16, {"mask": "top_left"}),

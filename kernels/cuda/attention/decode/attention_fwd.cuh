@@ -228,7 +228,7 @@ struct Decode : PieceWork<Decode> {
     // waited for always has 2 * kStages - 1 younger groups.
     const auto copy_keys = [&](int step) {
       if (step < steps) {
-        if constexpr (cfg::kPaged) pages.advance();
+        if constexpr (cfg::kPaged) pages.advance(args);
         copy_rows<kPitchK, cfg::kHeadDimQk>(part(step), keys, step);
         if constexpr (kScaledRows) copy_scales(part(step) + kScalesOfPart, key_scales, step);
         if constexpr (cfg::kPaged) pages.look_up(args, item, piece, first_key(step + 1));

@@ -174,8 +174,9 @@ TS_DEVICE void prefetch_line(const void* address) {
 }
 
 // The numbers of the pages that a step's keys lie in. Each lane of a warp looks its share of them up, a step before they
-// are copied: nobody waits for the table. Keys that no row sees are not looked up.
-template <int kKeys>
+// are copied, and with kLate looks at what has come only then: nobody waits for the table. Keys that no row sees are not
+// looked up.
+template <int kKeys, bool kLate = false>
 struct PagesOfStep {
   static constexpr int kShare = ceil_div(kKeys, 32);
   int numbers[kShare], next[kShare];
@@ -192,13 +193,16 @@ struct PagesOfStep {
       const int key = first_key + 32 * i + static_cast<int>(threadIdx.x & 31);
       const bool seen = key >= piece.begin && key < piece.end;
       const int number = seen ? page_number(item, page_of(args, key)) : 0;
-      next[i] = page_to_read(args, number);
-      lost |= seen && !is_page(args, number);
+      next[i] = kLate ? number : page_to_read(args, number);
+      if (!kLate) lost |= seen && !is_page(args, number);
     }
   }
-  TS_DEVICE void advance() {
+  TS_DEVICE void advance(const TsCudaDecodeArgs& args) {
 #pragma unroll
-    for (int i = 0; i < kShare; ++i) numbers[i] = next[i];
+    for (int i = 0; i < kShare; ++i) {
+      numbers[i] = kLate ? page_to_read(args, next[i]) : next[i];
+      if (kLate) lost |= !is_page(args, next[i]);  // the first page where no row sees the key
+    }
   }
 
   // Of the lane's share i of the keys from `first_key` on: where rows lie from their base on.

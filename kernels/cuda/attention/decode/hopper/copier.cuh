@@ -1,7 +1,7 @@
 // What the producer warpgroups of decode's kernels for Hopper have in common: rows of keys, which are looked up one by one,
 // so that pages may have any size.
 //
-// Needs of a layout: Producers, beside what columns.cuh needs.
+// Needs of a layout: Producers and kLooksLate, beside what columns.cuh needs.
 #pragma once
 
 #include "columns.cuh"
@@ -10,7 +10,8 @@ namespace ts {
 
 template <class Kernel>
 struct Copier : PieceWork<Kernel, Producers>, Columns<Producers> {
-  PagesOfStep<cfg::kTileN> pages;  // kPaged
+  using Pages = PagesOfStep<cfg::kTileN, kLooksLate>;
+  Pages pages;  // kPaged
   bool has_begun = false;
 
   using Work = PieceWork<Kernel, Producers>;
@@ -23,10 +24,10 @@ struct Copier : PieceWork<Kernel, Producers>, Columns<Producers> {
   // key.
   template <int kRows>
   TS_DEVICE void find_rows(const KeyRows& from, int first, const char* (&rows)[kRows]) const {
-    i64 offsets[PagesOfStep<cfg::kTileN>::kShare];
+    i64 offsets[Pages::kShare];
     if constexpr (cfg::kPaged) {
 #pragma unroll
-      for (int i = 0; i < PagesOfStep<cfg::kTileN>::kShare; ++i) offsets[i] = pages.offset(args, from, first, i);
+      for (int i = 0; i < Pages::kShare; ++i) offsets[i] = pages.offset(args, from, first, i);
     }
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {

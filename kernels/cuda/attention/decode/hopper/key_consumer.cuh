@@ -5,6 +5,7 @@
 #include "key_layout.cuh"
 
 #include "columns.cuh"
+#include "lost_keys.cuh"
 #include "row_results.cuh"
 
 namespace ts {
@@ -15,6 +16,7 @@ struct Consumer : PieceWork<Consumer, Consumers> {
   float o[kOutputColumns / 2];
   RowState rows;
   KeyRing keys, values;
+  LostKeys lost_keys;  // kPaged
   bool has_begun = false;
 
   using PieceWork<Consumer, Consumers>::PieceWork;
@@ -103,7 +105,7 @@ struct Consumer : PieceWork<Consumer, Consumers> {
       begin_step(steps - 1);
       finish_values<0>();
     }
-    if (cfg::kPaged && has_lost_keys(args, item, piece)) rows.sum[0] = rows.sum[1] = lost_sum();
+    if (cfg::kPaged && lost_keys.hear(shared)) rows.sum[0] = rows.sum[1] = lost_sum();
   }
 
   TS_DEVICE void finish(int item_number) const {

@@ -37,6 +37,7 @@ constexpr int kValuesOffset = kKeysOffset + cfg::kStages * kColumnsQk * kKeyColu
 constexpr int kBarrierOffset = kValuesOffset + cfg::kStages * kColumnsV * kKeyColumnBytes;
 constexpr int kBarriers = 2 + 4 * cfg::kStages;
 constexpr int kFlagOffset = kBarrierOffset + 8 * kBarriers;
+constexpr int kLostOffset = kFlagOffset + 4;    // a word for each of two pieces, 8 bytes apart
 constexpr int kNumberOffset = kFlagOffset + 8;  // of the next piece
 constexpr int kListOffset = kFlagOffset + 16;
 constexpr int kProducerListOffset = kListOffset + kConsumerThreads / 4;
@@ -57,13 +58,14 @@ static_assert(!kNarrow, "keys and values are of the queries' type");
 // Lists of pages are worked out before the launch before has ended, where there are registers for it.
 constexpr bool kStartsEarly = cfg::kPaged && !cfg::kGroupMode && cfg::kBlocksPerSm == 1;
 constexpr bool kClusters = false;
+constexpr bool kLooksLate = true;  // at the numbers of pages (PagesOfStep)
 constexpr bool kLongFirst = true;  // of a queue (list.cuh)
 // Whether a list finds out that all its sequences are of one length: packed ones have other numbers of items, and of two
 // blocks long steps, or a window on both sides, leave no register for it.
 constexpr bool kFindsEven =
     !cfg::kGroupMode && (cfg::kBlocksPerSm == 1 || (cfg::kTileN <= 64 && !(cfg::kMaskLeft && cfg::kMaskRight)));
 
-enum NamedBarrier { kConsumersMeet = 1, kProducersMeet, kQueriesUnderWay };
+enum NamedBarrier { kConsumersMeet = 1, kProducersMeet, kQueriesUnderWay, kLostAreKnown, kLostOfNextAreKnown };
 
 using KeyRing = RingPlace<cfg::kStages>;
 

@@ -5,12 +5,14 @@
 #include "key_layout.cuh"
 
 #include "copier.cuh"
+#include "lost_keys.cuh"
 
 namespace ts {
 
 struct Producer : Copier<Producer> {
   const TsCudaKeyMaps& maps;
   KeyRing ring;
+  LostKeys lost_keys;  // kPaged
 
   TS_DEVICE Producer(const TsCudaKeyMaps& of_keys, const TsCudaDecodeArgs& arguments, u32 memory)
       : Copier<Producer>(arguments, memory), maps(of_keys) {}
@@ -73,7 +75,7 @@ struct Producer : Copier<Producer> {
 #pragma unroll 1
     for (int step = 0; step < steps; ++step, ring.advance()) {
       if constexpr (cfg::kPaged) {
-        pages.advance();
+        pages.advance(args);
         pages.look_up(args, item, piece, first_key(step + 1));
       }
       if (!kUneven && step == imax(0, steps - args.end_tiles)) let_next_kernel_start();
@@ -82,6 +84,7 @@ struct Producer : Copier<Producer> {
       copy_step<cfg::kHeadDimV>(map().values(ring.index), maps.v, values, step, map().value_empty(ring.index),
                                 map().value_full(ring.index));
     }
+    if (cfg::kPaged && Producers::thread() < 32) lost_keys.tell(shared, pages.lost);
   }
 };
 

@@ -62,6 +62,7 @@ static_assert(!kNarrow, "rows are of the queries' type");
 
 constexpr bool kStartsEarly = false;
 constexpr bool kClusters = cfg::kPaged && !cfg::kGroupMode;  // may join an item's pieces (cluster_join.cuh)
+constexpr bool kLooksLate = false;  // at the numbers of pages: there is no register for it (PagesOfStep)
 constexpr bool kLongFirst = false;  // of a queue, where registers do not spill for it (list.cuh)
 constexpr bool kFindsEven = !cfg::kGroupMode;  // that all sequences of a list are of one length
 

@@ -55,7 +55,7 @@ struct Producer : Copier<Producer> {
     for (int half_step = 0; half_step < half_steps; ++half_step) {
       const int half = half_step % kHalves, first = first_key(half_step);
       if constexpr (cfg::kPaged) {
-        pages.advance();
+        pages.advance(args);
         pages.look_up(args, item, piece, first_key(half_step + 1));
       }
       if (comes_by_engine(args, piece, first, cfg::kTileN))

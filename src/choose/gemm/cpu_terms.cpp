@@ -183,7 +183,8 @@ Counts blocked(const GemmProblem& p, const Kernel& kernel, const CpuSpec& spec, 
 Counts skinny(const GemmProblem& p, const Kernel& kernel) {
   constexpr double kGroup = 8, kDotGroup = 4;  // rows that share what is read of B
   Counts counts;
-  const double columns = round_up(kernel.n, kernel.lanes), vectors = columns / kernel.lanes;
+  // Columns along the lanes fill whole vectors of them; of dot products there are as many as columns.
+  const double columns = kernel.row_b ? round_up(kernel.n, kernel.lanes) : kernel.n, vectors = columns / kernel.lanes;
   counts.products = kernel.m * columns * kernel.words * kernel.pack / kernel.facts.products_per_cycle;
   // Rows that are words already are read as they lie.
   const bool in_place = kernel.row_a && p.type_a == DataType::fp32;

@@ -200,6 +200,12 @@ TEST(CpuGemmTerms, PartsAreVectorsAndShortRowsShareLines) {
   EXPECT_NEAR(term(p, Pipeline::blocked, "tails"), 0, 1e-6);
   p.m = 3;
   EXPECT_NEAR(term(p, Pipeline::skinny, "packed_a"), 0, 1e-6);  // floats are read as they lie
+  p.n = 2;
+  const double whole = 3 * 16 * 1000 / 32.0;  // products of a vector of columns, 32 a cycle
+  EXPECT_NEAR(term(p, Pipeline::skinny, "products"), whole, 1e-6);
+  p.order_b = MatrixOrder::column;
+  EXPECT_NEAR(term(p, Pipeline::skinny, "products"), whole / 8, 1e-6);  // of dot products, those of two columns
+  EXPECT_NEAR(term(p, Pipeline::skinny, "dots"), whole / 8, 1e-6);
 }
 
 }  // namespace

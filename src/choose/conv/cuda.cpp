@@ -207,7 +207,8 @@ Result<Ranking> rank(const CudaSpec& spec, const ConvProblem& problem) {
   std::vector<Candidate> candidates;
   walk_signatures(spec, problem, [&](const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused) {
     const CudaConvChoosing* own = cuda_conv_choosing(config.algorithm.pipeline);
-    if (refused == nullptr && own != nullptr && !own->unsuited(config, problem) && !own->is_needless(config, problem))
+    if (refused == nullptr && own != nullptr && !own->unsuited(config, spec, problem) &&
+        !own->is_needless(config, problem))
       candidates.push_back({config, own->seconds(config, row, spec, problem)});
     return true;
   });
@@ -234,7 +235,7 @@ Result<std::vector<Refusal>> refusals(const CudaSpec& spec, const ConvProblem& p
     const CudaConvChoosing* own = cuda_conv_choosing(config.algorithm.pipeline);
     if (refused != nullptr)
       out.add(*refused, CudaConvSubject{config, spec});
-    else if (const auto why = own == nullptr ? std::nullopt : own->unsuited(config, problem))
+    else if (const auto why = own == nullptr ? std::nullopt : own->unsuited(config, spec, problem))
       out.add(config, "suits_shape", *why);
     else if (own != nullptr && own->is_needless(config, problem))
       out.add(config, "wider_accesses_suit", "the same kernel with wider accesses is a candidate");
@@ -271,7 +272,7 @@ Status serves(const CudaSpec& spec, const KernelConfig& config, const ConvProble
   if (have != want || have.spatial_dims < cuda_conv_dimensions(problem)) return other("");
   const CudaConvChoosing* own = cuda_conv_choosing(config.algorithm.pipeline);
   if (own == nullptr) return other(": it copies channels before and behind others");
-  const auto why = own->unsuited(config, problem);
+  const auto why = own->unsuited(config, spec, problem);
   return why ? other(": " + *why) : Status{};
 }
 

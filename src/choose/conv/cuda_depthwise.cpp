@@ -38,7 +38,7 @@ std::optional<std::string> strips_unsuited(const CudaDepthwiseTile& tile, const 
   return cuda_maps_unsuited(p, tile.rows, tile.columns, tile.taps, tile.pace);
 }
 
-std::optional<std::string> depthwise_unsuited(const KernelConfig& config, const ConvProblem& p) {
+std::optional<std::string> depthwise_unsuited(const KernelConfig& config, const CudaSpec&, const ConvProblem& p) {
   const CudaDepthwiseTile tile = cuda_depthwise_tile(config.algorithm);
   if (p.c != 1 || p.k != 1) return fmt::format("c {} and k {} in a group, depthwise 1 and 1", p.c, p.k);
   const std::int64_t chunk = 128 / bits_of(p.data_type);

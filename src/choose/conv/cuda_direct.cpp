@@ -21,7 +21,7 @@ int read_together(const ConvProblem& p) {
   return common % 8 == 0 ? 8 : common % 4 == 0 ? 4 : 0;
 }
 
-std::optional<std::string> direct_unsuited(const KernelConfig& config, const ConvProblem& p) {
+std::optional<std::string> direct_unsuited(const KernelConfig& config, const CudaSpec&, const ConvProblem& p) {
   if (read_together(p) < config.algorithm.vector[0] || read_channels(p) > kMostChannelsOfDirect)
     return fmt::format("reads {} elements of at most {} channels; c {}, k {}, unaligned {}", config.algorithm.vector[0],
                        kMostChannelsOfDirect, p.c, p.k, p.unaligned);

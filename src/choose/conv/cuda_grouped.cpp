@@ -1,4 +1,4 @@
-// Kernels for groups of 4, 8 or 16 channels to as many, and banded ones for groups of one, whose pixels begin at
+// Kernels for groups of 2, 4, 8 or 16 channels to as many, and banded ones for groups of one, whose pixels begin at
 // multiples of 16 bytes.
 #include <fmt/format.h>
 
@@ -93,7 +93,7 @@ std::optional<std::string> mapped_unsuited(const CudaGroupedTile& tile, const Co
   return cuda_maps_unsuited(p, tile.rows, tile.columns, tile.taps, tile.pace);
 }
 
-std::optional<std::string> grouped_unsuited(const KernelConfig& config, const ConvProblem& p) {
+std::optional<std::string> grouped_unsuited(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
   if (p.c != tile.channels || p.k != tile.channels)
     return fmt::format("c {} and k {} in a group, the kernel's {}", p.c, p.k, tile.channels);
@@ -104,7 +104,7 @@ std::optional<std::string> grouped_unsuited(const KernelConfig& config, const Co
     return fmt::format("results of a row meet pixels {} apart, the kernel's {}", pace, tile.pace);
   if (is_mapped(config.algorithm)) return mapped_unsuited(tile, p);
   const std::int64_t bytes = grouped_shared_bytes(config, p, grouped_stage_bytes(config, p));
-  if (bytes > cuda_conv_resources(config).shared_bytes)
+  if (bytes > spec.shared_bytes_per_block)
     return fmt::format("tiles and filters of {} taps take {} bytes of shared memory", taps_of(p), bytes);
   return {};
 }
@@ -213,7 +213,7 @@ CudaConvRuns cuda_grouped_work(const KernelConfig& config, const CudaSpec& spec,
   // and what it waits for copies and for the others, in instructions.
   const CudaConvGroupsModel& model = spec.conv.models.groups;
   const double sixteens = tile.rows * tile.columns / 4.0 / warps;
-  const double of_sixteen = weight ? 80 : static_cast<double>(taps) * (tile.channels == 4 ? 14 : 8) + 60;
+  const double of_sixteen = weight ? 80 : static_cast<double>(taps) * 8 + 60;
   const double instructions =
       sixteens * of_sixteen + 12.0 * static_cast<double>(w.stage_bytes) / 16 / facts.threads + model.step_instructions;
   const double issued = std::min(model.issued_of_warp * static_cast<double>(w.resident) * warps, model.issued);

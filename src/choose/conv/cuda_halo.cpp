@@ -27,7 +27,7 @@ std::int64_t halo_written(const ConvProblem& p) {
   return p.direction == ConvDirection::forward ? p.k : p.c;
 }
 
-std::optional<std::string> halo_unsuited(const KernelConfig& config, const ConvProblem& p) {
+std::optional<std::string> halo_unsuited(const KernelConfig& config, const CudaSpec&, const ConvProblem& p) {
   const CudaHaloTile tile = cuda_halo_tile(config.algorithm);
   if (p.filter() != ConvSpatial{1, 3, 3} || p.dilation_h != 1 || p.dilation_w != 1 || p.stride_h != tile.stride ||
       p.stride_w != tile.stride)

@@ -20,7 +20,7 @@ int gather_reads(const ConvProblem& p) {
   return halves && !p.unaligned ? 4 : 1;
 }
 
-std::optional<std::string> gather_unsuited(const KernelConfig& config, const ConvProblem& problem) {
+std::optional<std::string> gather_unsuited(const KernelConfig& config, const CudaSpec&, const ConvProblem& problem) {
   const CudaConvResources facts = cuda_conv_resources(config);
   const CudaConvAccess access = cuda_conv_access(problem);
   const int read = config.algorithm.vector[0];

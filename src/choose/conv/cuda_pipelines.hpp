@@ -14,7 +14,7 @@ namespace tilesmith {
 struct CudaConvChoosing {
   /// Why a kernel whose signature is the problem's does not suit its sizes, its alignment or its layout; nothing when
   /// it does.
-  std::optional<std::string> (*unsuited)(const KernelConfig& config, const ConvProblem& problem);
+  std::optional<std::string> (*unsuited)(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& problem);
   /// Whether another kernel with wider accesses, or made for its dimensions, makes this one needless.
   bool (*is_needless)(const KernelConfig& config, const ConvProblem& problem);
   double (*seconds)(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,

@@ -23,7 +23,7 @@ std::int64_t filter_bytes(const Algorithm& a, const ConvProblem& p) {
   return 2 * kColumns * a.tile[1] * (p.direction == ConvDirection::forward ? columns : columns | 1);
 }
 
-std::optional<std::string> pointwise_unsuited(const KernelConfig& config, const ConvProblem& p) {
+std::optional<std::string> pointwise_unsuited(const KernelConfig& config, const CudaSpec&, const ConvProblem& p) {
   if (!is_pointwise(p)) return "the filter is no single tap that meets every pixel, or a tensor is unaligned";
   if (p.c % kOctet != 0 || p.k % kOctet != 0 || read_channels(p) > config.algorithm.tile[1])
     return fmt::format("reads whole eights of at most {} channels; c {}, k {}", config.algorithm.tile[1], p.c, p.k);

@@ -62,7 +62,7 @@ bool y_is_aligned(const ConvProblem& p) {
   return !p.unaligned && p.k % 8 == 0;
 }
 
-std::optional<std::string> stem_unsuited(const KernelConfig& config, const ConvProblem& p) {
+std::optional<std::string> stem_unsuited(const KernelConfig& config, const CudaSpec&, const ConvProblem& p) {
   if (p.groups != 1 || p.c > kMostChannelsOfStem)
     return fmt::format("{} groups of {} channels, the kernel's 1 of at most {}", p.groups, p.c, kMostChannelsOfStem);
   const CudaConvResources facts = cuda_conv_resources(config);

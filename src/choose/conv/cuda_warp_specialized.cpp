@@ -45,7 +45,7 @@ std::int64_t widest_store(const ConvProblem& p) {
   return written % wide == 0 ? wide : written % 2 == 0 ? 2 : 1;
 }
 
-std::optional<std::string> window_unsuited(const KernelConfig& config, const ConvProblem& problem) {
+std::optional<std::string> window_unsuited(const KernelConfig& config, const CudaSpec&, const ConvProblem& problem) {
   const auto& s = std::get<ConvSignature>(config.signature);
   if (config.algorithm.vector[2] > widest_store(problem))
     return fmt::format("writes {} elements; {} channels", config.algorithm.vector[2], written_channels(problem));

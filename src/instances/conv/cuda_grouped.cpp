@@ -39,9 +39,9 @@ constexpr int kBytesToAlignBands = 512;  // the first tile
 /// compiling.
 constexpr int kRegistersOfBands = 50, kRegistersOfDiagonals = 44;
 
-constexpr std::array kGroupChannels{4, 8, 16};
-constexpr std::array kMappedChannels{4, 8, 16, 32};  // through tensor maps
-constexpr int kColumnsOfTwoImages = 8;               // backward weight: of either
+constexpr std::array kGroupChannels{2, 4, 8, 16};
+constexpr std::array kMappedChannels{2, 4, 8, 16, 32};  // through tensor maps
+constexpr int kColumnsOfTwoImages = 8;                  // backward weight: of either
 constexpr std::array kTapsOfBands{3, 5, 7};
 constexpr std::array kGroupedPaces{1, 2};
 constexpr int kTapsOfGroupedPart = 3;  // a side of the part of a filter that backward weight adds up
@@ -155,12 +155,12 @@ CudaConvResources grouped_resources(const KernelConfig& config) {
   r.threads = 32 * config.algorithm.wave[0];
   r.blocks_per_sm = std::max<int>(config.algorithm.block_per_cu, 1);
   r.aligned = r.pairs = true;
-  r.shared_bytes = TS_MMA_SM80_SHARED_BYTES;  // the most; a launch asks for what its problem needs
+  r.shared_bytes = TS_MMA_SM80_SHARED_BYTES;  // what every chip has; a launch asks for what its problem needs
   if (adds_filters(std::get<ConvSignature>(config.signature))) {
     r.accumulators = 2 * 4 * products_of_octet(tile);
     r.part_bytes = 4L * r.accumulators * kThreadsOfTeam;
-  } else {  // groups of 4 have sums of their own in an octet
-    r.accumulators = sixteens_of_warp(config.algorithm) * 8 * (tile.channels == 4 ? 2 : 1);
+  } else {
+    r.accumulators = sixteens_of_warp(config.algorithm) * 8;
   }
   if (r.threads > 0) r.launch_registers = std::min(255, kRegistersOfGroupedSm / (r.threads * r.blocks_per_sm) / 8 * 8);
   return r;
@@ -230,7 +230,7 @@ std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemm
 
 constexpr CudaConvRule kGroupedRules[] = {
     {"groups_are_octets",
-     "16-bit tensors in groups of 4, 8 or 16 channels to as many (through maps also 32), of pixels 1 or 2 apart "
+     "16-bit tensors in groups of 2, 4, 8 or 16 channels to as many (through maps also 32), of pixels 1 or 2 apart "
      "(backward data, and through maps forward too, 1), or of one to one in bands of 3, 5 "
      "or 7 taps; through maps of 3 x 3 taps; sizes, filters and strides are run-time numbers",
      [](const CudaConvSubject& s) {

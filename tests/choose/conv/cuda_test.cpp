@@ -361,7 +361,7 @@ TEST(CudaConvChoice, PixelsOfWeightsAreNotSharedByClusters) {
 TEST(CudaConvChoice, SmallGroupsGetGroupedKernels) {
   for (const ConvDirection direction :
        {ConvDirection::forward, ConvDirection::backward_data, ConvDirection::backward_weight})
-    for (const std::int64_t channels : {4, 8, 16})
+    for (const std::int64_t channels : {2, 4, 8, 16})
       for (const std::int64_t stride : {1, 2}) {
         const ConvProblem p{.direction = direction,
                             .data_type = DataType::bf16,

@@ -1,16 +1,16 @@
-// Convolution in groups of 4, 8 or 16 channels to as many, forward and backward data, of 16-bit tensors, for sm_80 and
+// Convolution in groups of 2, 4, 8 or 16 channels to as many, forward and backward data, of 16-bit tensors, for sm_80 and
 // newer. Eight neighbouring channels, an octet, are 16 bytes: half of what a tensor core multiplies a pixel with. Nothing
 // is gathered: tiles of pixels lie in shared memory, and a tap is another address in them.
 //
 // A warp has two octets of a tile's results, which it takes in sixteens. For each tap one load brings both octets of
-// sixteen pixels. Groups of 16 are one product of both; groups of 8 two products of one octet. Groups of 4 share their
-// octet, of which each group sees zeros in the other's place and has sums of its own: what one group holds, NaN too, is
-// never multiplied with the other's weights.
+// sixteen pixels. Groups of 16 are one product of both; smaller groups two products of one octet. Groups of 2 and 4 share
+// their octet: weights are zeros where a channel is of another group. Sixteen results whose sums are not finite are
+// worked out anew by the definition, each group by itself, so that NaN stays in its group.
 //
 // Configuration, in namespace ts::cfg (constexpr int unless said otherwise; the numbers are those of conv/abi.h):
 //   kDirection                TS_CONV_FORWARD or TS_CONV_BACKWARD_DATA
 //   kTypeA, kTypeB            of x (backward data: of y) and of w: bf16 or f16; kTypeD: of the result
-//   kChannels                 of x and of y in a group: 4, 8 or 16
+//   kChannels                 of x and of y in a group: 2, 4, 8 or 16
 //   kRows, kColumns           results of a tile: 16 for each four warps, or a multiple
 //   kPace                     as of conv/depthwise/data.cuh
 //   kWarps, kStages, kBlocksPerSm; kWarps a multiple of 4
@@ -29,12 +29,12 @@
 namespace ts::conv {
 
 constexpr int kSixteens = kResults / 16 / kTeams;   // of results, of a warp
-constexpr int kSets = cfg::kChannels == 4 ? 2 : 1;  // of sums of an octet
+constexpr bool kGroupsShareOctets = cfg::kChannels < 8;
 
 static_assert(kResults % (16 * kTeams) == 0, "results are taken in sixteens");
 
 struct GroupedData {
-  using Sums = float[kSixteens][2][kSets][4];  // by octet
+  using Sums = float[kSixteens][2][4];  // by octet
 
   const TsCudaConvArgs& args;
   Shape shape;
@@ -55,7 +55,6 @@ struct GroupedData {
       const int result = (team() * kSixteens + m) * 16 + matrix % 2 * 8 + lane() % 8;
       pixel[m] = result / cfg::kColumns * s.row_pace * s.columns + result % cfg::kColumns * cfg::kPace;
     }
-    const bool first_of_four = (lane() & 3) < 2;
     for (int h = 0; h < s.taps_h; ++h) {
       for (int w = 0; w < s.taps_w; ++w) {
         u32 b[kWeightWords];
@@ -67,51 +66,103 @@ struct GroupedData {
           u32 a[4];
           load_matrices(a, octet_at(tile, at, octet));
           if constexpr (cfg::kChannels == 16) {
-            multiply_add(sums[m][0][0], a[0], a[1], a[2], a[3], b[0], b[1]);
-            multiply_add(sums[m][1][0], a[0], a[1], a[2], a[3], b[2], b[3]);
+            multiply_add(sums[m][0], a[0], a[1], a[2], a[3], b[0], b[1]);
+            multiply_add(sums[m][1], a[0], a[1], a[2], a[3], b[2], b[3]);
           } else {
 #pragma unroll
-            for (int o = 0; o < 2; ++o) {
-              if constexpr (cfg::kChannels == 8) {
-                multiply_add_octet(sums[m][o][0], a[2 * o], a[2 * o + 1], b[o]);
-              } else {
-                const u32 a0 = a[2 * o], a1 = a[2 * o + 1];
-                multiply_add_octet(sums[m][o][0], first_of_four ? a0 : 0, first_of_four ? a1 : 0, b[o]);
-                multiply_add_octet(sums[m][o][1], first_of_four ? 0 : a0, first_of_four ? 0 : a1, b[o]);
-              }
-            }
+            for (int o = 0; o < 2; ++o) multiply_add_octet(sums[m][o], a[2 * o], a[2 * o + 1], b[o]);
           }
         }
       }
     }
   }
 
-  TS_DEVICE void finish(const Step& s, const Sums& sums) const {
+  // A result as it is defined: the sum of a channel's own group.
+  TS_DEVICE float sum_of(int image, const int (&at)[3], int channel) const {
+    const TsConvStrides& strides = kForward ? args.x_strides : args.y_strides;
+    const char* const from = static_cast<const char*>(kForward ? args.x : args.y) +
+                             (image * strides.batch + channel / cfg::kChannels * cfg::kChannels) * kElementBytes;
+    const GroupWeights filters(args, 0);
+    const int taps = static_cast<int>(args.filter[0] * args.filter[1] * args.filter[2]);
+    float sum = 0.0f;
+    for (int tap = 0; tap < taps; ++tap) {
+      u32 rest = static_cast<u32>(tap);
+      i64 pixel = 0;
+      bool met = true;
+      for (int d = 2; d >= 0; --d) {
+        const int hop = split_off(rest, static_cast<int>(args.filter[d])) * static_cast<int>(args.dilation[d]);
+        const int stride = static_cast<int>(args.stride[d]), pad = static_cast<int>(args.pad[d]);
+        const int reached = kForward ? at[d] * stride - pad + hop : at[d] + pad - hop;
+        const int place = kForward ? reached : reached / stride;
+        met = met && reached >= 0 && place < pixels_along(args, d) && (kForward || reached % stride == 0);
+        pixel += place * strides.spatial[d];
+      }
+      for (int i = 0; met && i < cfg::kChannels; i += 2) {
+        float x[2], w[2];
+        load_two<cfg::kTypeA>(x[0], x[1], reinterpret_cast<const unsigned char*>(from + (pixel + i) * kElementBytes));
+        filters.two_of(tap, channel / cfg::kChannels * cfg::kChannels + i, channel, w[0], w[1]);
+        sum = fmaf(x[1], w[1], fmaf(x[0], w[0], sum));
+      }
+    }
+    return sum;
+  }
+
+  // A lane's results of eight rows.
+  TS_DEVICE int result_of(int m, int r) const { return (team() * kSixteens + m) * 16 + 8 * r + lane() / 4; }
+
+  TS_DEVICE void finish_eight(const Step& s, int result, float (&v)[8]) const {
     const TsConvStrides& strides = out_strides();
-    const int set = kSets == 2 ? (lane() & 3) / 2 : 0;
     const GroupResults results{args, first_channel};
     const i64 first = s.image * strides.batch + s.at[0] * strides.spatial[0] + s.at[1] * strides.spatial[1] +
                       s.at[2] * strides.spatial[2];
     const i64 row_step = s.apart[1] * strides.spatial[1], column_step = s.apart[2] * strides.spatial[2];
+    const int row = result / cfg::kColumns, column = result % cfg::kColumns;
+    const bool there = row < s.results_h && column < s.results_w;
+    results.apply_epilogue(s, row, column, there, v);
+    results.store(first + row * row_step + column * column_step, there, v);
+  }
+
+  TS_DEVICE void work_apart(const Step& s, int result) const {
+    const int row = result / cfg::kColumns, column = result % cfg::kColumns;
+    const int at[3] = {s.at[0], s.at[1] + row * s.apart[1], s.at[2] + column * s.apart[2]};
+    const int channel = GroupResults{args, first_channel}.channel();
+    float v[8] = {};
+#pragma unroll 1
+    for (int e = 0; e < 4; ++e) {
+      const int own = channel + 8 * (e / 2) + e % 2;
+      const bool there = row < s.results_h && column < s.results_w && own < all_channels();
+      const float sum = there ? sum_of(s.image, at, own) : 0.0f;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) v[4 * (i / 2) + i % 2] = i == e ? sum : v[4 * (i / 2) + i % 2];
+    }
+    finish_eight(s, result, v);
+  }
+
+  TS_DEVICE void finish(const Step& s, const Sums& sums) const {
+    u32 apart = 0;  // sixteens whose groups are worked out by themselves
 #pragma unroll
     for (int m = 0; m < kSixteens; ++m) {
+      if constexpr (kGroupsShareOctets) {
+        float nothing = 0.0f;
+#pragma unroll
+        for (int e = 0; e < 8; ++e) nothing = fmaf(sums[m][e / 4][e % 4], 0.0f, nothing);
+        if (__any_sync(0xffffffffu, !(nothing == 0.0f))) {
+          apart |= 1u << m;
+          continue;
+        }
+      }
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const int result = (team() * kSixteens + m) * 16 + 8 * r + lane() / 4;
-        const int row = result / cfg::kColumns, column = result % cfg::kColumns;
-        const bool there = row < s.results_h && column < s.results_w;
         float v[8] = {};
 #pragma unroll
-        for (int o = 0; o < 2; ++o) {
-#pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            const float value = sums[m][o][0][2 * r + e];
-            v[4 * o + e] = kSets == 2 && set == 1 ? sums[m][o][kSets - 1][2 * r + e] : value;
-          }
-        }
-        results.apply_epilogue(s, row, column, there, v);
-        results.store(first + row * row_step + column * column_step, there, v);
+        for (int e = 0; e < 4; ++e) v[4 * (e / 2) + e % 2] = sums[m][e / 2][2 * r + e % 2];
+        finish_eight(s, result_of(m, r), v);
       }
+    }
+    if constexpr (kGroupsShareOctets) {
+#pragma unroll 1
+      for (int half = 0; apart >> half / 2 != 0; ++half)
+        if (apart >> half / 2 & 1) work_apart(s, result_of(half / 2, half % 2));
     }
   }
 
@@ -134,7 +185,7 @@ struct GroupedData {
 #pragma unroll
             for (int m = 0; m < kSixteens; ++m) {
 #pragma unroll
-              for (int e = 0; e < 8 * kSets; ++e) sums[m][e / (4 * kSets)][e / 4 % kSets][e % 4] = 0.0f;
+              for (int e = 0; e < 8; ++e) sums[m][e / 4][e % 4] = 0.0f;
             }
           }
           if (s.rows > 0) multiply(s, stage, sums);

@@ -80,8 +80,10 @@ struct FilterSums {
     }
   }
 
-  // Groups of 4: whether a thread's four sums are of one group's channels.
-  static TS_DEVICE bool own_group(int l) { return cfg::kChannels != 4 || l / 16 == l % 4 / 2; }
+  // Groups that share an octet: whether a thread's four sums are of one group's channels.
+  static TS_DEVICE bool own_group(int l) {
+    return kGroupsOfOctet == 1 || l / 4 / cfg::kChannels == 2 * (l % 4) / cfg::kChannels;
+  }
 
   // Of the first of the teams that share pixels.
   TS_DEVICE void leave(int run, const Sums& sums) const {

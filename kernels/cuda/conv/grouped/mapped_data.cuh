@@ -1,13 +1,13 @@
-// Convolution in groups of 4, 8 or 16 channels to as many, forward and backward data, of 3 x 3 taps, of 16-bit tensors,
+// Convolution in groups of 2, 4, 8, 16 or 32 channels to as many, forward and backward data, of 3 x 3 taps, of 16-bit tensors,
 // for Hopper (sm_90a). As data.cuh, but the copy engine brings tiles of pixels, taps are known when this is compiled, and
 // a pixel is loaded from shared memory once for a column of taps.
 //
 // A warp has two octets of a tile's results, which it takes in strips: eight columns of all rows. The sixteen rows of a product are row h of a strip and, further down, row h + kHalf: so what both halves meet of
-// rows i and i + kHalf is one load, and three rows of results are multiplied with it. Of groups of 4 and 8, which need
+// rows i and i + kHalf is one load, and three rows of results are multiplied with it. Of smaller groups, which need
 // half of a product's depth for a tap, two taps of a column share one.
 //
-// Groups of 4 share their octet: weights are zeros where a channel is of the other group. If a sum is not finite, the
-// strip is multiplied again, each group with zeros in the other's place, so that NaN stays in its group.
+// Groups of 2 and 4 share their octet: weights are zeros where a channel is of another group. If a sum is not finite, the
+// strip is multiplied again, each group with zeros in the others' place, so that NaN stays in its group.
 //
 // Configuration: as in data.cuh, with
 //   kRows, kColumns           results of a tile: an even number of rows; columns a multiple of 8 for each four warps
@@ -114,14 +114,14 @@ struct MappedData {
     return nothing == 0.0f;
   }
 
-  // Groups of 4 whose sums are not finite, row by row: zeros for the pixels of the octet's other group.
+  // Groups that share an octet and whose sums are not finite, row by row: zeros for the pixels of the octet's others.
   TS_DEVICE void work_apart(const Step& s, u32 tile, int strip) const {
-    const int group = (lane() & 3) / 2;  // of the lane's channels, of pixels and of results
+    const int group = 2 * (lane() & 3) / cfg::kChannels;  // of the lane's channels, of pixels and of results
 #pragma unroll 1
     for (int h = 0; h < kHalf; ++h) {
       float sums[2][4] = {};
-#pragma unroll
-      for (int one = 0; one < 2; ++one) {
+#pragma unroll 1
+      for (int one = 0; one < kGroupsOfOctet; ++one) {
         float of_one[2][4] = {};
 #pragma unroll
         for (int c = 0; c < cfg::kTaps; ++c) {
@@ -216,7 +216,7 @@ struct MappedData {
             bool finished = false;
             if (s.rows > 0) {
               multiply(s, stage_at(stage), strip, sums);
-              if (cfg::kChannels == 4 && __any_sync(0xffffffffu, !finite(sums))) {
+              if (kGroupsOfOctet > 1 && __any_sync(0xffffffffu, !finite(sums))) {
                 work_apart(s, stage_at(stage), strip);
                 finished = true;
               }

@@ -1,10 +1,10 @@
-// Convolution in groups of 4, 8, 16 or 32 channels to as many, backward weight, of 16-bit tensors, for Hopper (sm_90a). As
+// Convolution in groups of 2, 4, 8, 16 or 32 channels to as many, backward weight, of 16-bit tensors, for Hopper (sm_90a). As
 // weight.cuh, but the copy engine brings tiles of pixels, and a pixel of x is loaded from shared memory once for a column
 // of taps.
 //
 // A warp has two octets and sixteen columns of some rows of y; eight columns of either image, where a tile has two. What
-// a row of x has at one of three columns of taps is one load, and three rows of y are multiplied with it. Of groups of 4
-// and 8 the rows of a product are two such loads' halves; of groups of 32 warps have a sixteen of x's channels each.
+// a row of x has at one of three columns of taps is one load, and three rows of y are multiplied with it. Of smaller groups
+// the rows of a product are two such loads' halves; of groups of 32 warps have a sixteen of x's channels each.
 //
 // Configuration: as in weight.cuh, with
 //   kImages                   1; 2: of 8 columns

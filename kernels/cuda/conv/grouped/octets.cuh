@@ -12,7 +12,8 @@ constexpr int kPairsOfOctets = 4;  // of a block
 constexpr int kResults = cfg::kRows * cfg::kColumns;
 constexpr int kTeams = cfg::kWarps / kPairsOfOctets;
 constexpr int kDepth = ceil_div(cfg::kChannels, 16);  // sixteens of channels that are summed
-static_assert(kElementBytes == 2 && (cfg::kChannels == 4 || cfg::kChannels == 8 || cfg::kChannels == 16 ||
+constexpr int kGroupsOfOctet = cfg::kChannels < 8 ? 8 / cfg::kChannels : 1;
+static_assert(kElementBytes == 2 && (kGroupsOfOctet * cfg::kChannels == 8 || cfg::kChannels == 16 ||
                                      cfg::kChannels == 32 || cfg::kChannels == 64));
 static_assert(cfg::kWarps % kPairsOfOctets == 0);
 

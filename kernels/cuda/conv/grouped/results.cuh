@@ -128,6 +128,14 @@ struct GroupWeights {
     return kTogether ? *reinterpret_cast<const u32*>(p) : *reinterpret_cast<const unsigned short*>(p);
   }
 
+  // Channels `in` and in + 1 of a tap, for channel `out`, from memory.
+  TS_DEVICE void two_of(int tap, int in, int out, float& low, float& high) const {
+    const char* const from = place_of(in, out) + tap * step * kElementBytes;
+    Pair<cfg::kTypeB> both;
+    both.words[0] = piece<false>(from) | piece<false>(from + next * kElementBytes) << 16;
+    unpack<cfg::kTypeB>(both, low, high);
+  }
+
   // A lane's words of a tap and a sixteen.
   static TS_DEVICE void words_of(const unsigned char* weights, int tap, u32 (&w)[kWeightWords], int sixteen = 0) {
     const unsigned char* const from =

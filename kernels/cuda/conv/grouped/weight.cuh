@@ -1,8 +1,8 @@
-// Convolution in groups of 4, 8 or 16 channels to as many, backward weight, of 16-bit tensors, for sm_80 and newer.
+// Convolution in groups of 2, 4, 8 or 16 channels to as many, backward weight, of 16-bit tensors, for sm_80 and newer.
 // Tiles of pixels of x and of y lie in shared memory, and a tap is another address in that of x, as in data.cuh. Sixteen
 // pixels are the depth of a product; its columns are an octet of y's channels. Its rows are, of groups of 16, both octets
 // of x at one tap; of smaller groups one octet of x at two taps. So no product is of two groups alone but for groups of
-// 4, which share an octet: what two of them have together is not stored.
+// 2 and 4, which share an octet: what two of them have together is not stored.
 //
 // A block has a part of the filter and a run of tiles, whose sums it leaves in memory. A second launch adds the runs up,
 // in their order: the same call gives the same bits.

@@ -14,14 +14,15 @@
 #include "instances/conv/cuda.hpp"
 #include "instances/gemm/cuda_rows.hpp"
 #include "problem/conv/matrix.hpp"
+#include "problem/conv/slices.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {
 
-/// Every config that has the problem's signature: with any number of dimensions, or its own.
+/// Every config that has the problem's signature: with any number of dimensions, or its own, of slices theirs.
 void walk_signatures(const CudaSpec& spec, const ConvProblem& problem, const CudaConvVisit& visit) {
-  const int own = cuda_conv_dimensions(problem);
+  const int own = cuda_conv_dimensions(images_of_slices(problem).value_or(problem));
   bool wanted = true;
   const auto forward = [&](const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused) {
     return wanted = visit(config, row, refused);
@@ -202,14 +203,19 @@ ConvSignature cuda_signature_of(const ConvProblem& p, int spatial_dims) {
   return s;
 }
 
+ConvProblem cuda_conv_seen(const KernelConfig& config, const ConvProblem& problem) {
+  if (std::get<ConvSignature>(config.signature).spatial_dims == 3) return problem;
+  return images_of_slices(problem).value_or(problem);
+}
+
 Result<Ranking> rank(const CudaSpec& spec, const ConvProblem& problem) {
   TS_TRY(check_plain_w(problem));
   std::vector<Candidate> candidates;
   walk_signatures(spec, problem, [&](const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused) {
     const CudaConvChoosing* own = cuda_conv_choosing(config.algorithm.pipeline);
-    if (refused == nullptr && own != nullptr && !own->unsuited(config, spec, problem) &&
-        !own->is_needless(config, problem))
-      candidates.push_back({config, own->seconds(config, row, spec, problem)});
+    const ConvProblem seen = cuda_conv_seen(config, problem);
+    if (refused == nullptr && own != nullptr && !own->unsuited(config, spec, seen) && !own->is_needless(config, seen))
+      candidates.push_back({config, own->seconds(config, row, spec, seen)});
     return true;
   });
   best_first(candidates);
@@ -233,11 +239,12 @@ Result<std::vector<Refusal>> refusals(const CudaSpec& spec, const ConvProblem& p
   RefusalList out({});
   walk_signatures(spec, problem, [&](const KernelConfig& config, const CudaGemmTile&, const CudaConvRule* refused) {
     const CudaConvChoosing* own = cuda_conv_choosing(config.algorithm.pipeline);
+    const ConvProblem seen = cuda_conv_seen(config, problem);
     if (refused != nullptr)
       out.add(*refused, CudaConvSubject{config, spec});
-    else if (const auto why = own == nullptr ? std::nullopt : own->unsuited(config, spec, problem))
+    else if (const auto why = own == nullptr ? std::nullopt : own->unsuited(config, spec, seen))
       out.add(config, "suits_shape", *why);
-    else if (own != nullptr && own->is_needless(config, problem))
+    else if (own != nullptr && own->is_needless(config, seen))
       out.add(config, "wider_accesses_suit", "the same kernel with wider accesses is a candidate");
     return true;
   });
@@ -267,12 +274,13 @@ Status serves(const CudaSpec& spec, const KernelConfig& config, const ConvProble
         fmt::format("kernel {}: rule {}: {}", native_name(config), refused->name, refused->figures({config, spec})),
         std::string(refused->about));
   const auto& have = std::get<ConvSignature>(config.signature);
+  const ConvProblem seen = cuda_conv_seen(config, problem);
   ConvSignature want = cuda_signature_of(problem, have.spatial_dims);
   want.depthwise = have.depthwise && problem.c == 1 && problem.k == 1;
-  if (have != want || have.spatial_dims < cuda_conv_dimensions(problem)) return other("");
+  if (have != want || have.spatial_dims < cuda_conv_dimensions(seen)) return other("");
   const CudaConvChoosing* own = cuda_conv_choosing(config.algorithm.pipeline);
   if (own == nullptr) return other(": it copies channels before and behind others");
-  const auto why = own->unsuited(config, spec, problem);
+  const auto why = own->unsuited(config, spec, seen);
   return why ? other(": " + *why) : Status{};
 }
 

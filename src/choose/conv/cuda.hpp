@@ -16,6 +16,9 @@ namespace tilesmith {
 /// product of matrices as they lie, GEMM's kernels in GEMM's order. Error: unsupported, when there is none.
 [[nodiscard]] Result<Ranking> rank(const CudaSpec& spec, const ConvProblem& problem);
 
+/// The problem as the kernel computes it: those of fewer than three dimensions take slices as images.
+[[nodiscard]] ConvProblem cuda_conv_seen(const KernelConfig& config, const ConvProblem& problem);
+
 /// Whether a kernel runs on the chip and computes the problem. Errors: unsupported, invalid_argument.
 [[nodiscard]] Status serves(const CudaSpec& spec, const KernelConfig& config, const ConvProblem& problem);
 

@@ -16,6 +16,7 @@
 #include "instances/gemm/cuda_resources.hpp"
 #include "kernels/cuda/conv/hopper/abi.h"
 #include "problem/conv/problem.hpp"
+#include "problem/conv/slices.hpp"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
@@ -54,7 +55,8 @@ std::optional<std::string> window_unsuited(const KernelConfig& config, const Cud
 
 bool window_is_needless(const KernelConfig& config, const ConvProblem& problem) {
   return config.algorithm.vector[2] != widest_store(problem) ||
-         std::get<ConvSignature>(config.signature).spatial_dims != cuda_conv_dimensions(problem);
+         std::get<ConvSignature>(config.signature).spatial_dims !=
+             cuda_conv_dimensions(images_of_slices(problem).value_or(problem));
 }
 
 /// Of the tiles of a phase.

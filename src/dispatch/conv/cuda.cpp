@@ -7,6 +7,7 @@
 #include "dispatch/conv/cuda_halo_plan.hpp"
 #include "dispatch/conv/cuda_padded_plan.hpp"
 #include "dispatch/conv/cuda_plan.hpp"
+#include "dispatch/conv/cuda_slices_plan.hpp"
 #include "dispatch/conv/cuda_window_plan.hpp"
 #include "dispatch/plan_info.hpp"
 #include "instances/conv/cuda_resources.hpp"
@@ -61,6 +62,10 @@ Result<std::unique_ptr<ConvPlan>> CudaConv::plan(const ConvProblem& problem, con
   if (chosen.recipe.steps.size() > 1) return plan_padded(problem, chosen, std::move(reason), build);
   if (chosen.recipe.main().operation() == Operation::gemm)
     return conv_by_gemm(problem, gemm_, chosen, std::move(reason), build);
+  if (const ConvProblem seen = cuda_conv_seen(chosen.recipe.main(), problem); seen != problem) {
+    TS_ASSIGN(std::unique_ptr<ConvPlan> images, plan(seen, chosen, std::move(reason), build));
+    return conv_by_slices(problem, std::move(images));
+  }
   TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));
   TS_ASSIGN(CudaSteps steps, CudaSteps::load(chosen.recipe, [&](const KernelConfig& step, std::size_t) {
               return registry_.find(*context, step, static_cast<std::size_t>(cuda_conv_resources(step).shared_bytes),

@@ -12,6 +12,8 @@
 #include "choose/conv/cuda_padded.hpp"
 #include "choose/conv/cuda_window.hpp"
 #include "instances/conv/cuda_resources.hpp"
+#include "problem/conv/problem.hpp"
+#include "problem/conv/slices.hpp"
 #include "spec/spec_files.hpp"
 #include "vocabulary/names/native.hpp"
 
@@ -386,6 +388,54 @@ TEST(CudaConvChoice, SmallGroupsGetGroupedKernels) {
         EXPECT_EQ(ranking->candidates.front().recipe.main().algorithm.pipeline, Pipeline::grouped)
             << name_of(direction) << " groups of " << channels << " stride " << stride;
       }
+}
+
+// Where no tap moves along the outer coordinate, kernels of two dimensions take slices as images.
+TEST(CudaConvChoice, SlicesAreImages) {
+  const ConvProblem p{.data_type = DataType::fp16,
+                      .type_out = DataType::fp16,
+                      .type_bias = DataType::fp16,
+                      .batch = 31,
+                      .c = 32,
+                      .k = 40,
+                      .in_d = 25,
+                      .in_h = 28,
+                      .in_w = 28,
+                      .filter_h = 3,
+                      .filter_w = 3,
+                      .pad_h = 1,
+                      .pad_w = 1,
+                      .pad_high_h = 1,
+                      .pad_high_w = 1};
+  const auto images = images_of_slices(p);
+  ASSERT_TRUE(images);
+  EXPECT_EQ(images->batch, 31 * 25);
+  EXPECT_EQ(images->in(), (ConvSpatial{1, 28, 28}));
+  EXPECT_EQ(pixels_of_y(*images), pixels_of_y(p));
+  for (const ConvDirection direction :
+       {ConvDirection::forward, ConvDirection::backward_data, ConvDirection::backward_weight}) {
+    ConvProblem each = p;
+    each.direction = direction;
+    const auto ranking = rank(hopper(), each);
+    ASSERT_TRUE(ranking);
+    const KernelConfig& first = ranking->candidates.front().recipe.main();
+    EXPECT_EQ(first.algorithm.pipeline, Pipeline::halo) << recipe_name(ranking->candidates.front().recipe);
+    EXPECT_EQ(cuda_conv_seen(first, each).batch, images->batch);
+    EXPECT_TRUE(serves(hopper(), first, each));
+  }
+  const ConvArguments call = arguments_of_slices(p, dense_arguments(p, ConvLayout::channels_last));
+  EXPECT_EQ(call.x_strides.batch, 28 * 28 * 32);
+  EXPECT_EQ(call.y_strides.batch, 28 * 28 * 40);
+  for (const auto change :
+       {&ConvProblem::filter_d, &ConvProblem::stride_d, &ConvProblem::pad_d, &ConvProblem::pad_high_d}) {
+    ConvProblem other = p;
+    other.*change = 2;
+    EXPECT_FALSE(images_of_slices(other));
+  }
+  ConvProblem apart = p;
+  apart.unaligned = true;
+  EXPECT_FALSE(images_of_slices(apart));
+  EXPECT_FALSE(images_of_slices(*images));
 }
 
 // Filters of 3 x 3 taps and 64 channels, whose pixels im2col copies would bring nine times, get halo tiles; not where

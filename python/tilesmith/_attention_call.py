@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Optional
 from tilesmith import _nvrtc
 from tilesmith._candidates import entry
 from tilesmith._errors import InvalidArgument, WrongType
-from tilesmith._library import CPU, CUDA, Attention, library, raise_last_error, sized
+from tilesmith._library import CPU, CUDA, Attention, raise_last_error, sized
 from tilesmith._options import options_now
 from tilesmith._page_views import rows_of_vectors, scale_by_pages
 from tilesmith._repeated import TIMES_KEPT, Output, Repetition
@@ -160,7 +160,7 @@ class Call:
         pointers = [(at, word) for at, word in _WORDS if at in given]
         apart = [(_OUT, self._out_span), *((_TENSORS[at], span) for _, at, span in self._inputs)] if out is None else []
         stream = ((self.stream_device, _STREAM),) if self.stream_device >= 0 else ()
-        return Repetition(library().tilesmith_attention_forward, self._call, tuple(pointers), (), stream, _OUT if out is None else -1,
+        return Repetition("attention", self._call, tuple(pointers), (), stream, _OUT if out is None else -1,
                           tuple(each for each in (out, lse) if each is not None), apart=tuple(each for span in apart for each in span))  # fmt: skip
 
     def run(self, q: int, k: int, v: int, out: int, lse: int, bias: int, alibi: int, sink: int, cu_seqlens_q: int,

@@ -10,7 +10,7 @@ from typing import Any, Iterable, Literal, NamedTuple, Optional, Sequence, Union
 from tilesmith._candidates import entry
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._gemm_call import ACTIVATIONS
-from tilesmith._library import CUDA, Conv, ConvStrides, library, raise_last_error, sized
+from tilesmith._library import CUDA, Conv, ConvStrides, raise_last_error, sized
 from tilesmith._options import options_now
 from tilesmith._repeated import TIMES_KEPT, Output, Repetition
 from tilesmith._views import View, check_devices, dense_strides, one_of, shown, whole
@@ -210,7 +210,7 @@ class Call:
         made into, if any."""
         pointers = ((X, Conv.x.offset // 8), (_W, Conv.w.offset // 8))
         stream = ((self.index, Conv.stream.offset // 8),) if self.kind == CUDA else ()
-        return Repetition(library().tilesmith_conv_compute, self._call, pointers, (), stream, outputs=(out,), kept=(scale,))
+        return Repetition("conv", self._call, pointers, (), stream, outputs=(out,), kept=(scale,))
 
     def run(self, addresses: Iterable[int], stream: int) -> None:
         """Runs on the addresses of the six tensors; 0 where there is none."""

@@ -16,7 +16,7 @@ from tilesmith._gemm_operands import (
     ZERO_POINTS, Names, Operands, Options, Views, has_weights,
 )  # fmt: skip
 from tilesmith._gemm_shape import Shape, is_column
-from tilesmith._library import CUDA, Gemm, library, raise_last_error, sized
+from tilesmith._library import CUDA, Gemm, raise_last_error, sized
 from tilesmith._options import options_now
 from tilesmith._repeated import TIMES_KEPT, Output, Repetition
 from tilesmith._views import View, check_devices, flag, number, one_of, shown
@@ -61,7 +61,7 @@ class Call:
         if out is None:
             pointers.append((OUT, WORD_D))
         stream = ((self.stream_device, WORD_STREAM),) if self.stream_device >= 0 else ()
-        return Repetition(library().tilesmith_gemm_compute, self._call, tuple(pointers), (_ALPHA, WORD_ALPHA, *factors), stream,
+        return Repetition("gemm", self._call, tuple(pointers), (_ALPHA, WORD_ALPHA, *factors), stream,
                           OUT if out is None else -1, () if out is None else (out,), tuple(_OPERANDS_AT[at] for at in self.parts))  # fmt: skip
 
     def run(self, alpha: float, a: int, b: int, out: int, stream: int, bias: Optional[int] = None) -> None:

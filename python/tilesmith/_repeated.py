@@ -16,6 +16,8 @@ from tilesmith._conditions import Conditions
 from tilesmith._library import locked_library
 
 _KINDS = "ton"
+#: In the library's order.
+OPERATIONS = ("attention", "conv", "gemm")
 #: How often a prepared call is told to `keep`: another time where arguments are equal, and yet not found again, as a dtype by another
 #: name, or the number 1 for 1.0.
 TIMES_KEPT = 4
@@ -46,7 +48,7 @@ class Output(NamedTuple):
 class Repetition(NamedTuple):
     """What a call does when it is repeated."""
 
-    function: Any  #: of the library
+    operation: str  #: one of OPERATIONS
     structure: ctypes.Structure
     pointers: tuple[tuple[int, int], ...]  #: arguments and the words for their addresses
     number: tuple[int, ...] = ()  #: an argument, its place among words of four bytes, and tensors of a float that multiply it
@@ -84,10 +86,9 @@ class RepeatedCalls:
             return
         if not all(_is_constant(each, self._dtype) for each, kind in zip(arguments, self._kinds) if kind == "o"):
             return
-        function: Any = ctypes.cast(x.function, ctypes.c_void_p).value
         flat = tuple(each for place in x.pointers for each in place)
         stream = tuple(each for place in x.stream for each in place)
-        self._keep(((conditions, *arguments), function, ctypes.addressof(x.structure), ctypes.sizeof(x.structure), flat, x.number, stream,
+        self._keep(((conditions, *arguments), OPERATIONS.index(x.operation), ctypes.addressof(x.structure), ctypes.sizeof(x.structure), flat, x.number, stream,
                     x.returned, x.outputs, x.apart, x.parts if self._torch else (), x.kept))  # fmt: skip
 
 

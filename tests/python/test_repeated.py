@@ -3,6 +3,7 @@ taken only for calls like them."""
 
 import gc
 import itertools
+import os
 import sys
 import weakref
 
@@ -264,6 +265,25 @@ def test_equal_words_are_one(given, rng, monkeypatch):
 def test_threads(rng):
     problems = [(rng.uniform(-1, 1, (m, 16)).astype("f4"), rng.uniform(-1, 1, (16, 8)).astype("f4")) for m in range(1, 7)]
     assert not wrong_in_threads(tilesmith.matmul, problems)
+
+
+def test_in_a_forked_child(given, rng):
+    _, make = given
+    a, b = rng.uniform(-1, 1, (40, 30)).astype("f4"), rng.uniform(-1, 1, (30, 20)).astype("f4")
+    x, y = make(a), make(b)
+    for _ in range(2):
+        tilesmith.matmul(x, y, threads=2)
+        tilesmith.matmul(x, y)
+    child = os.fork()
+    if child == 0:
+        try:
+            for _ in range(3):
+                near(tilesmith.matmul(x, y, threads=2), a @ b)
+                near(tilesmith.matmul(x, y), a @ b)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_nothing_is_held(given, rng):

@@ -1,6 +1,6 @@
 // Attention forward: in one call, and in the two steps it is made of.
 #include "capi/attention/call.hpp"
-#include "capi/operation.hpp"
+#include "capi/repeat.hpp"
 
 namespace tilesmith::capi {
 namespace {
@@ -25,6 +25,9 @@ struct Attention {
 };
 
 }  // namespace
+
+const Repeat repeat_attention = repeat_of<Attention>();
+
 }  // namespace tilesmith::capi
 
 using namespace tilesmith;

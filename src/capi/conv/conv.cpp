@@ -1,6 +1,7 @@
 // Convolution: in one call, and in the two steps it is made of.
 #include "capi/conv/call.hpp"
 #include "capi/packing.hpp"
+#include "capi/repeat.hpp"
 #include "capi/sized_struct.hpp"
 
 namespace tilesmith::capi {
@@ -45,6 +46,9 @@ struct ConvPacking {
 };
 
 }  // namespace
+
+const Repeat repeat_conv = repeat_of<Conv>();
+
 }  // namespace tilesmith::capi
 
 using namespace tilesmith;

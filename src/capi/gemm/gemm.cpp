@@ -1,6 +1,7 @@
 // GEMM: in one call, and in the two steps it is made of.
 #include "capi/gemm/call.hpp"
 #include "capi/packing.hpp"
+#include "capi/repeat.hpp"
 
 namespace tilesmith::capi {
 namespace {
@@ -44,6 +45,9 @@ struct GemmPacking {
 };
 
 }  // namespace
+
+const Repeat repeat_gemm = repeat_of<Gemm>();
+
 }  // namespace tilesmith::capi
 
 using namespace tilesmith;

@@ -13,6 +13,7 @@
 
 #include "capi/python/python.hpp"
 #include "capi/python/tensors.hpp"
+#include "capi/repeat.hpp"
 #include "tilesmith.h"
 
 namespace tilesmith::capi::python {
@@ -88,12 +89,14 @@ struct Output {
   Held maker, arguments, named;
 };
 
-using Function = tilesmith_status (*)(tilesmith_context*, const void*);
+/// As _repeated.py counts them.
+constexpr const Repeat* kOperations[] = {&repeat_attention, &repeat_conv, &repeat_gemm};
 
 struct Call {
   std::vector<std::int64_t> key;
   std::vector<Held> held;  // what the key tells by its address, and what the structure points to
-  Function function = nullptr;
+  const Repeat* operation = nullptr;
+  const void* plan = nullptr;  // null on GPUs, where pointers decide about it
   std::vector<std::byte> structure;
   std::vector<Place> pointers;
   std::vector<Place> number;         // none, or a number among the arguments and its word, of four bytes
@@ -175,7 +178,8 @@ class RepeatedCalls {
       store(8 * place.word, static_cast<std::int64_t>(python_.integer(stream.get())));
     }
     ThreadState* const state = python_.release_lock();
-    const tilesmith_status status = call.function(nullptr, structure.data());
+    const tilesmith_status status = call.plan != nullptr ? call.operation->run(call.plan, structure.data())
+                                                         : call.operation->compute(nullptr, structure.data());
     python_.take_lock(state);
     if (status != TILESMITH_SUCCESS) return not_implemented();
     if (count == 0) return none();
@@ -192,7 +196,7 @@ class RepeatedCalls {
     if (!describe(given, look, &call->held)) return;
     const std::span<const std::int64_t> words = look.words.get();
     call->key.assign(words.begin(), words.end());
-    call->function = reinterpret_cast<Function>(told.number(1));
+    call->operation = kOperations[told.index(1)];
     const auto* const structure = reinterpret_cast<const std::byte*>(told.number(2));
     const std::size_t bytes = told.index(3);
     if (bytes > kMostBytes) return;
@@ -202,6 +206,7 @@ class RepeatedCalls {
     if (number.size() > 0) call->number.push_back({number.index(0), number.index(1)});
     for (std::size_t i = 2; i < number.size(); ++i) call->factors.push_back(number.index(i));
     places(told.items(6), call->stream);
+    if (call->stream.empty() && call->operation->plan_for(nullptr, structure, &call->plan) != TILESMITH_SUCCESS) return;
     call->returned = told.number(7);
     const Items outputs = told.items(8);
     for (std::size_t i = 0; i < outputs.size(); ++i) {

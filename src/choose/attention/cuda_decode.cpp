@@ -294,12 +294,13 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
         return take(work.items, std::max(for_longest.piece_tiles, std::min(best.piece_tiles, enough)));
       };
       // Partials of latent rows are wide, and where each block has one clusters join them: so pieces are longer there,
-      // and of many heads, and where half of the SMs have one of the longest alone.
+      // and of many heads, and where half of the SMs have one of the longest alone, which may begin behind others.
       const CudaDecodeWork longer = take_least(2 * std::int64_t{model.list.piece_steps});
       const bool many_heads = part_rows >= static_cast<double>(kManyRows);
       const bool one_each = longer.blocks <= static_cast<std::int64_t>(slots);
       const bool spread = static_cast<double>(longer.pieces) >= model.list.busy * chip.sms / 2;  // of one sequence
-      best = s.latent && (many_heads || one_each || spread) ? longer : take_least(model.list.piece_steps);
+      const bool behind = shape.batch > kMostOrderedSequences;
+      best = s.latent && (many_heads || one_each || (spread && behind)) ? longer : take_least(model.list.piece_steps);
       if (model.cluster) limit = model.cluster->may_take * for_longest.seconds;
     }
     best = best_by_cluster(best, limit);

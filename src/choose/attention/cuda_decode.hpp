@@ -8,6 +8,9 @@
 
 namespace tilesmith {
 
+/// Sequences of a queue whose long pieces can go first: a thread of each team that walks it has one (list.cuh).
+constexpr std::int64_t kMostOrderedSequences = 128;
+
 /// An item is a tile of rows of one key head of one sequence.
 struct CudaDecodeWork {
   std::int64_t row_blocks = 0;   ///< tiles of rows of a key head

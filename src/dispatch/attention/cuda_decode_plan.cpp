@@ -31,9 +31,6 @@ Status check_sizes(const AttentionProblem& p, const CudaDecodeWork& work) {
   return limit("batch", p.batch, kCudaGridLimit);
 }
 
-/// Sequences of a list whose long pieces can go first: a thread of each team that walks it has one (list.cuh).
-constexpr std::int64_t kMostOrdered = 128;
-
 /// Clusters of two, whose counters an item has.
 constexpr unsigned kPair = 2;
 
@@ -195,7 +192,8 @@ Status CudaDecodePlan::launch(const AttentionArguments& a, const TsCudaNewKeys& 
     arguments.end_tiles = end_tiles_;
     arguments.wanted_pieces = static_cast<int>(work_.wanted_pieces);
     arguments.wanted_of_even = static_cast<int>(work_.wanted_of_even);
-    arguments.long_first = work_.queued && p.batch <= kMostOrdered && work_.items * work_.pieces <= UINT16_MAX ? 1 : 0;
+    arguments.long_first =
+        work_.queued && p.batch <= kMostOrderedSequences && work_.items * work_.pieces <= UINT16_MAX ? 1 : 0;
     arguments.most_pieces = static_cast<int>(work_.most_pieces);
     arguments.row_blocks = static_cast<int>(work_.row_blocks);
     arguments.part_rows = part_rows_;

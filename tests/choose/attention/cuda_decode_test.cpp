@@ -400,6 +400,8 @@ TEST(CudaDecode, LatentQueuesHaveShorterPieces) {
     EXPECT_EQ(piece_of(batch, 16, rows).piece_tiles, 8) << rows;
     EXPECT_GE(piece_of(batch, 128, rows).piece_tiles, 16) << rows;
   }
+  EXPECT_LT(piece_of(32, 16, 131072).piece_tiles, 16) << "a sequence that most blocks take goes first";
+  EXPECT_GE(piece_of(129, 16, 131072).piece_tiles, 16) << "more sequences than are ordered: it may go last";
 }
 
 TEST(CudaDecode, FewRowsInPagesAreReadByNoOtherKernel) {

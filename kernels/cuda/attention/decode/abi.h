@@ -71,7 +71,8 @@ struct TsCudaDecodeArgs : TsCudaAttentionArgs {
   int piece_tiles;         // blocks of keys of a piece, from a list at least
   int wanted_pieces;       // of a list: pieces become longer until the batch has about so many; 0: they do not
   int wanted_of_even;      // the same where all sequences have as many keys; 0: as many as elsewhere
-  int long_first;          // of a queue: pieces less than half as long as others come last; the batch has no more than 128
+  int long_first;          // of a queue: pieces less than half as long as others come last, of latent rows those of a
+                           // sequence that has pieces for most of the blocks first; the batch has no more than 128
                            // sequences, and fewer than 65536 pieces
   int most_pieces;         // of an item, whose pieces then follow from itself alone; 0: they do not
   int whole_heads;         // of tensors: so many key heads, of all sequences, are not cut; the pieces of others come behind

@@ -167,6 +167,9 @@ class WorkList {
     first_ = static_cast<int>(sum);
     total_ = static_cast<int>(total);
     Team::sync();
+    if constexpr (Team::kTakesFromQueue && !kLongFirst) {
+      if (args.long_first) begin_with_longest(shared);
+    }
   }
 
   TS_DEVICE int total() const { return total_; }
@@ -192,6 +195,26 @@ class WorkList {
   static constexpr int kHalf = 16;  // bits of a sum
 
   TS_DEVICE static bool can_start_early(const TsCudaDecodeArgs& args) { return args.batch <= Team::kThreads; }
+
+  // Where registers do not suffice for an order by length: a sequence that has pieces for most of the blocks goes first,
+  // and those before it last. Behind others its last pieces would begin when theirs end.
+  TS_DEVICE void begin_with_longest(u32 shared) {
+    u32 most = static_cast<u32>(count_) << kHalf | static_cast<u32>(first_);
+    asm volatile("redux.sync.max.u32 %0, %0, 0xffffffff;" : "+r"(most));
+    if (Team::thread() % 32 == 0)
+      asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared + Team::thread() / 8), "r"(most) : "memory");
+    Team::sync();
+#pragma unroll 1
+    for (int w = 0; w < Team::kThreads / 32; ++w) {
+      u32 of_warp;
+      asm volatile("ld.shared.b32 %0, [%1];" : "=r"(of_warp) : "r"(shared + 4 * w) : "memory");
+      most = max(most, of_warp);
+    }
+    Team::sync();
+    if (2 * (most >> kHalf) <= gridDim.x) return;
+    const int begin = static_cast<int>(most & ((1u << kHalf) - 1));
+    first_ += first_ < begin ? total_ - begin : -begin;
+  }
 
   // Whether the block has a piece.
   TS_DEVICE bool start_and_find(const TsCudaDecodeArgs& args, u32 shared, int length) {

@@ -55,6 +55,18 @@ double row_ns(int head_dim, DataType type, bool exact_boxes, const CudaAttention
                                                                            : model.cut_box_ns);
 }
 
+/// What the traits of a kernel add to the products of a score, in seconds of an SM.
+double trait_seconds(const KernelConfig& config, const CudaAttentionModel& model) {
+  const CudaScorePicoseconds* figures = model.score_picoseconds(config.algorithm.pipeline);
+  if (figures == nullptr) return 0;
+  const AttentionSignature& s = config.attention();
+  double picoseconds = s.dropout ? figures->dropout : 0;
+  if (s.bias == BiasKind::alibi) picoseconds += figures->alibi;
+  if (s.bias == BiasKind::elementwise)
+    picoseconds += config.algorithm.bias_stages > 0 ? figures->copied_bias : figures->loaded_bias;
+  return 1e-12 * picoseconds;
+}
+
 }  // namespace
 
 CudaAttentionTerms cuda_attention_terms(const KernelConfig& config, const CudaTile& row, const CudaSpec& spec,
@@ -101,6 +113,7 @@ CudaAttentionTerms cuda_attention_terms(const KernelConfig& config, const CudaTi
   const auto of_row = [&](int head_dim) { return row_ns(head_dim, s.data_type, facts.exact_boxes, model); };
   const double copies = 1e-9 * rows_copied * (of_row(s.head_dim_qk) + of_row(s.head_dim_v));
   const double of_heads = of_depth * (depth_qk + depth_v), products = std::max(of_heads, copies);
+  const double of_traits = steps * at_once * multiplied * keys_of_step * lonely * trait_seconds(config, model);
   const double widest = row.head_dim.high + row.head_dim_v.value_or(row.head_dim).high;
 
   const double bytes = bits_of(s.data_type) / 8.0 * (s.head_dim_qk + s.head_dim_v);
@@ -110,20 +123,22 @@ CudaAttentionTerms cuda_attention_terms(const KernelConfig& config, const CudaTi
   return {kMicrosecond,
           rounds * row.round_us * kMicrosecond,
           steps * kMicrosecond,
-          products,
+          products + of_traits,
           std::max(0.0, std::max(of_depth * widest, of_heads) - products),
           steps * at_once * keys_of_step * bytes / facts.warps / (chip.bytes_per_second / chip.sms),
           bytes * length * (queries + keys_read) / chip.bytes_per_second};
 }
 
 bool is_fitted_for(const CudaSpec& spec, const AttentionSignature& signature) {
-  if (!spec.attention_model || signature.bias != BiasKind::none || signature.dropout) return false;
+  if (!spec.attention_model) return false;
+  const bool has_traits = signature.bias != BiasKind::none || signature.dropout;
   const CudaAttentionModel& model = *spec.attention_model;
   if (std::ranges::find(model.data_types, signature.data_type) == model.data_types.end()) return false;
   return std::ranges::all_of(spec.attention_fwd, [&](const CudaAttentionPipeline& pipeline) {
     return is_decode(pipeline.pipeline) ||  // has a model of its own
            std::ranges::find(pipeline.data_types, signature.data_type) == pipeline.data_types.end() ||
-           model.coefficients(pipeline.pipeline) != nullptr;
+           (model.coefficients(pipeline.pipeline) != nullptr &&
+            (!has_traits || model.score_picoseconds(pipeline.pipeline) != nullptr));
   });
 }
 

@@ -8,9 +8,22 @@
 
 namespace tilesmith {
 
+namespace {
+
+template <typename T>
+const T* of_pipeline(const std::vector<std::pair<Pipeline, T>>& figures, Pipeline pipeline) {
+  const auto found = std::ranges::find(figures, pipeline, &std::pair<Pipeline, T>::first);
+  return found == figures.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
 const CudaAttentionTerms* CudaAttentionModel::coefficients(Pipeline pipeline) const {
-  const auto found = std::ranges::find(pipelines, pipeline, &std::pair<Pipeline, CudaAttentionTerms>::first);
-  return found == pipelines.end() ? nullptr : &found->second;
+  return of_pipeline(pipelines, pipeline);
+}
+
+const CudaScorePicoseconds* CudaAttentionModel::score_picoseconds(Pipeline pipeline) const {
+  return of_pipeline(scores, pipeline);
 }
 
 double CudaAttentionModel::narrow_keys_times(int head_dim) const {
@@ -22,7 +35,7 @@ double CudaAttentionModel::narrow_keys_times(int head_dim) const {
 Result<CudaAttentionModel> read_cuda_attention_model(const JsonReader& reader) {
   TS_TRY(reader.only({"command", "date", "data_types", "first_choice_share", "narrow_keys", "dealt_uneven_times",
                       "idle_rows", "uneven_end", "missing_block", "straddling_box_ns", "rest_box_ns", "cut_box_ns",
-                      "pipelines"}));
+                      "pipelines", "score_ps"}));
   CudaAttentionModel model;
   TS_ASSIGN(model.command, reader.at("command").string());
   TS_ASSIGN(model.date, reader.at("date").string());
@@ -69,6 +82,23 @@ Result<CudaAttentionModel> read_cuda_attention_model(const JsonReader& reader) {
     if (!pipeline) return std::unexpected(pipeline.error().in(item.place()));
     TS_ASSIGN(const CudaAttentionTerms terms, read_fitted_terms(item, kCudaAttentionTerms));
     model.pipelines.emplace_back(*pipeline, terms);
+  }
+  if (reader.has("score_ps")) {
+    TS_ASSIGN(const auto scores, reader.at("score_ps").members());
+    for (const auto& [name, item] : scores) {
+      auto pipeline = parse_enum<Pipeline>(name);
+      if (!pipeline) return std::unexpected(pipeline.error().in(item.place()));
+      TS_TRY(item.only({"dropout", "alibi", "copied_bias", "loaded_bias"}));
+      CudaScorePicoseconds figures;
+      for (const auto& [trait, figure] :
+           {std::pair{"dropout", &figures.dropout}, std::pair{"alibi", &figures.alibi},
+            std::pair{"copied_bias", &figures.copied_bias}, std::pair{"loaded_bias", &figures.loaded_bias}}) {
+        if (!item.has(trait)) continue;
+        TS_ASSIGN(*figure, item.at(trait).number());
+        if (!(*figure > 0)) return item.at(trait).refuse("picoseconds, above 0");
+      }
+      model.scores.emplace_back(*pipeline, figures);
+    }
   }
   return model;
 }

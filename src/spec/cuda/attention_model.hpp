@@ -36,6 +36,12 @@ struct NarrowKeys {
   double times;
 };
 
+/// Picoseconds that an SM takes longer for a score: for dropout, slopes, a bias that the copy engine brings to shared
+/// memory, and one that threads load.
+struct CudaScorePicoseconds {
+  double dropout = 0, alibi = 0, copied_bias = 0, loaded_bias = 0;
+};
+
 struct CudaAttentionModel {
   std::string command;                  ///< that fitted the coefficients
   std::string date;                     ///< of the fit
@@ -54,9 +60,12 @@ struct CudaAttentionModel {
   double straddling_box_ns = 0, rest_box_ns = 0, cut_box_ns = 0;
   double missing_block = 0;  ///< a step takes this share longer for each block less on its SM than a kernel is made for
   std::vector<std::pair<Pipeline, CudaAttentionTerms>> pipelines;
+  std::vector<std::pair<Pipeline, CudaScorePicoseconds>> scores;  ///< of pipelines whose traits were measured
 
   /// Null where the pipeline has none.
   [[nodiscard]] const CudaAttentionTerms* coefficients(Pipeline pipeline) const;
+  /// Null where the pipeline has none.
+  [[nodiscard]] const CudaScorePicoseconds* score_picoseconds(Pipeline pipeline) const;
   /// Of rows of so many elements: the figure of the next head dim that has one, of the last beyond it; 1 without any.
   [[nodiscard]] double narrow_keys_times(int head_dim) const;
 };

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <stdexcept>
 
 #include "choose/attention/cuda_terms.hpp"
 #include "choose/random_problem.hpp"
+#include "instances/attention/cuda.hpp"
 #include "problem/attention/problem.hpp"
 #include "vocabulary/names/native.hpp"
 
@@ -337,19 +339,83 @@ TEST(CudaAttentionTerms, OfPackedSequencesTheLongestAloneIsAsLongAsItSays) {
   EXPECT_LT(share, 0.35);
 }
 
-TEST(CudaAttentionRank, ThereAreCoefficientsForPlainProblemsOf16BitsAlone) {
-  const CudaSpec& spec = arch("sm_90a");
+TEST(CudaAttentionRank, ThereAreCoefficientsForProblemsOf16BitsAlone) {
+  CudaSpec spec = arch("sm_90a");
   AttentionSignature signature = with(128, 128, MaskKind::causal);
   EXPECT_TRUE(is_fitted_for(spec, signature));
   EXPECT_FALSE(is_fitted_for(arch("sm_80"), signature));
-  signature.dropout = true;
-  EXPECT_FALSE(is_fitted_for(spec, signature));
-  signature.dropout = false;
-  signature.bias = BiasKind::alibi;
-  EXPECT_FALSE(is_fitted_for(spec, signature));
-  signature.bias = BiasKind::none;
   signature.data_type = DataType::tf32;
   EXPECT_FALSE(is_fitted_for(spec, signature));
+  signature.data_type = DataType::bf16;
+  AttentionSignature dropped = signature, biased = signature;
+  dropped.dropout = true;
+  biased.bias = BiasKind::alibi;
+  EXPECT_TRUE(is_fitted_for(spec, dropped));
+  EXPECT_TRUE(is_fitted_for(spec, biased));
+  spec.attention_model->scores.clear();  // a chip whose traits nobody measured
+  EXPECT_TRUE(is_fitted_for(spec, signature));
+  EXPECT_FALSE(is_fitted_for(spec, dropped));
+  EXPECT_FALSE(is_fitted_for(spec, biased));
+}
+
+TEST(CudaAttentionRank, ATraitTakesAsLongForAScoreAsTheSpecSays) {
+  CudaSpec spec = arch("sm_90a");
+  // One tile and one step of 128 by 128 on each SM.
+  const CudaAttentionShape shape{.batch = 1, .heads_q = 132, .heads_kv = 132, .seqlen_q = 128, .seqlen_k = 128};
+  const CudaTile* row = nullptr;
+  KernelConfig plain;
+  const int unpacked[] = {1};
+  walk_cuda_attention(spec, plain_signature(), unpacked,
+                      [&](const KernelConfig& config, const CudaTile& tile, const auto* refused) {
+                        const Algorithm& a = config.algorithm;
+                        if (refused == nullptr && row == nullptr && a.pipeline == Pipeline::warp_specialized &&
+                            a.tile[0] == 128 && a.tile[1] == 128)
+                          row = &tile, plain = config;
+                        return true;
+                      });
+  ASSERT_NE(row, nullptr);
+  const auto products = [&](const KernelConfig& config) {
+    const auto at = std::ranges::find(kCudaAttentionTerms, "products") - kCudaAttentionTerms.begin();
+    return cuda_attention_terms(config, *row, spec, shape)[static_cast<std::size_t>(at)];
+  };
+  const auto picoseconds = [&](const KernelConfig& config) {
+    return 1e12 * (products(config) - products(plain)) / (128 * 128);
+  };
+  const CudaScorePicoseconds& figures = *spec.attention_model->score_picoseconds(Pipeline::warp_specialized);
+  KernelConfig dropped = plain, sloped = plain, loaded = plain, both = plain;
+  std::get<AttentionSignature>(dropped.signature).dropout = true;
+  std::get<AttentionSignature>(sloped.signature).bias = BiasKind::alibi;
+  std::get<AttentionSignature>(loaded.signature).bias = BiasKind::elementwise;
+  KernelConfig copied = loaded;
+  copied.algorithm.bias_stages = 2;
+  std::get<AttentionSignature>(both.signature).bias = BiasKind::alibi;
+  std::get<AttentionSignature>(both.signature).dropout = true;
+  EXPECT_NEAR(picoseconds(dropped), figures.dropout, 1e-6);
+  EXPECT_NEAR(picoseconds(sloped), figures.alibi, 1e-6);
+  EXPECT_NEAR(picoseconds(loaded), figures.loaded_bias, 1e-6);
+  EXPECT_NEAR(picoseconds(copied), figures.copied_bias, 1e-6);
+  EXPECT_NEAR(picoseconds(both), figures.alibi + figures.dropout, 1e-6);
+}
+
+// No tile of the table is the first choice for these, so the portable kernels, which take all problems, were.
+TEST(CudaAttentionRank, HoppersKernelsGoFirstWithDropoutAndBesideABiasThatIsLoaded) {
+  for (const int head_dim : {64, 96, 128, 192, 256})
+    for (const auto& [batch, heads, queries, keys] :
+         {std::array{1, 4, 479, 1571}, std::array{7, 8, 727, 3921}, std::array{6, 8, 2893, 2893}}) {
+      AttentionProblem problem;
+      problem.data_type = DataType::bf16;
+      problem.batch = batch, problem.heads_q = problem.heads_kv = heads;
+      problem.seqlen_q = queries, problem.seqlen_k = keys;
+      problem.head_dim_qk = problem.head_dim_v = static_cast<std::uint16_t>(head_dim);
+      AttentionProblem dropped = problem, biased = problem;
+      dropped.dropout = true;
+      biased.bias = BiasKind::elementwise;
+      biased.unaligned_bias = true;
+      for (const AttentionProblem& one : {dropped, biased})
+        EXPECT_EQ(rank(arch("sm_90a"), one).value().candidates.front().recipe.main().algorithm.pipeline,
+                  Pipeline::warp_specialized)
+            << head_dim << ", " << queries << " queries";
+    }
 }
 
 TEST(CudaAttentionRank, PredictionsAreTheSumOfTheTerms) {

@@ -113,11 +113,37 @@ struct Pairs {
     return !cfg::kDropout || (state.kept[i / 32] >> i % 32 & 1);
   }
 
+  // A bias along the thread's rows and columns. Columns are at distances that are known when this is compiled, so that a
+  // pair takes no multiplication of numbers of 64 bits but by a constant.
+  struct Bias {
+    const float* rows[2];
+    long long step;  // from a column to the next
+    int columns[2];  // of the thread's rows, those that there are, from its first one
+
+    TS_DEVICE Bias(const Call& call, const Window& window, const Place& place) {
+      const TsStrides& strides = call.args.bias_strides;
+      const int length_rows = kKeyRows ? window.length_k : window.length_q;
+      const int length_columns = kKeyRows ? window.length_q : window.length_k;
+      step = kKeyRows ? strides.row : strides.column;
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const int row = place.row + 8 * r;
+        rows[r] = call.bias + row * (kKeyRows ? strides.column : strides.row) + place.column * step;
+        columns[r] = call.bias != nullptr && row < length_rows ? length_columns - place.column : 0;
+      }
+    }
+    TS_DEVICE float operator()(int i) const {
+      const int r = i >> 1 & 1;
+      return column(i) < columns[r] ? rows[r][column(i) * step] : 0.0f;
+    }
+  };
+
   // Scores become probabilities before dropout, those of registers kBegin .. kEnd - 1. `lse(j)` gives the base of registers
   // 4j .. 4j + 3: with key rows of columns 8j and 8j + 1, else of the two rows. Hidden pairs become anything.
   template <int kBegin, int kEnd, class Lse>
   static TS_DEVICE void some_probabilities(const Call& call, const Window& window, const Place& place, const Lse& lse,
                                            Floats& s, PairState<N>& state) {
+    const Bias bias(call, window, place);
 #pragma unroll
     for (int j = kBegin; j < kEnd; j += 4) {
       const float2 base = lse(j / 4);
@@ -135,10 +161,7 @@ struct Pairs {
             state.slope[i] = 4.0f * (e * inverse) * inverse;
           }
           const int q = query(place, i), k = key(place, i);
-          if constexpr (cfg::kBias) {
-            if (call.bias != nullptr && q < window.length_q && k < window.length_k)
-              t = fmaf(call.bias[q * call.args.bias_strides.row + k * call.args.bias_strides.column], kLog2e, t);
-          }
+          if constexpr (cfg::kBias) t = fmaf(bias(i), kLog2e, t);
           if constexpr (cfg::kAlibi) t = fmaf(call.slope, fabsf(static_cast<float>(q + call.diagonal - k)), t);
           s[i] = exp2_approx(t - l);
         }

@@ -163,6 +163,13 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
     a.split_k = true;
     a.vector[2] = 1;
   });
+  expect("elements_leave_registers", window, [](S& s, A& a) {
+    s.epilogue_ops = {EpilogueOp::bias, EpilogueOp::add};
+    s.type_out = DataType::fp32;
+    a.tile[0] = a.tile[1] = 128;
+    a.split_k = true;
+    a.vector[2] = 4;
+  });
   expect("parts_leave_registers", weight, [](S& s, A& a) {
     s.type_out = DataType::fp32;
     a.tile[1] = 256;

@@ -390,6 +390,31 @@ TEST(CudaConvChoice, SmallGroupsGetGroupedKernels) {
       }
 }
 
+// A line fills tiles of one row alone.
+TEST(CudaConvChoice, SmallGroupsOfLinesGetTilesOfOneRow) {
+  for (const ConvDirection direction :
+       {ConvDirection::forward, ConvDirection::backward_data, ConvDirection::backward_weight})
+    for (const std::int64_t channels : {2, 4}) {
+      const ConvProblem p{.direction = direction,
+                          .data_type = DataType::bf16,
+                          .type_out = DataType::bf16,
+                          .type_bias = DataType::bf16,
+                          .batch = 56,
+                          .groups = 48,
+                          .c = channels,
+                          .k = channels,
+                          .in_w = 1561,
+                          .filter_w = 5,
+                          .pad_w = 2,
+                          .pad_high_w = 2};
+      const auto ranking = rank(hopper(), p);
+      ASSERT_TRUE(ranking);
+      const KernelConfig& first = ranking->candidates.front().recipe.main();
+      EXPECT_EQ(first.algorithm.pipeline, Pipeline::grouped) << name_of(direction) << " groups of " << channels;
+      EXPECT_EQ(cuda_grouped_tile(first.algorithm).rows, 1) << recipe_name(ranking->candidates.front().recipe);
+    }
+}
+
 // Where no tap moves along the outer coordinate, kernels of two dimensions take slices as images.
 TEST(CudaConvChoice, SlicesAreImages) {
   const ConvProblem p{.data_type = DataType::fp16,

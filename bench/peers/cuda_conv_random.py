@@ -7,8 +7,8 @@
     python bench/peers/cuda_conv_random.py --seed 5 --lines                the problems as lines, as `tilesmith run --file` has them; needs no device
 
 Families: line (1-D), image (2-D), volume (3-D), pointwise (1x1, also with a stride), odd (channels that are no multiple of 8), first (1 to 4
-channels), groups (2 to 8 of 8 to 128 channels), narrow (groups of 2 to 32 channels), depthwise. Strides and dilations are drawn, and one to 128
-images of any size. bf16 and fp16, channels last, cold L2, contenders in turn, medians (bench/timing.py); results are compared. Kernels are compiled
+channels), groups (2 to 8 of 8 to 128 channels), narrow (groups of 2 to 32 channels), pairs (groups of 2), thin (8 to 32 filters, or channels of x),
+slices (3-D of 1x3x3 and 1x5x5 taps), depthwise. Strides and dilations are drawn, and one to 128 images of any size. bf16 and fp16, channels last, cold L2, contenders in turn, medians (bench/timing.py); results are compared. Kernels are compiled
 beforehand by `tilesmith build`. Families take turns; with --seconds, what was not reached by then is left out.
 """
 import argparse
@@ -79,6 +79,17 @@ def narrow(draw):
     return layer(draw, channels, channels * draw.choice((1, 1, 1, 2)), groups=between(draw, 8, 512 // channels), dimensions=draw.choice((1, 2, 2, 2)))
 
 
+def thin(draw):
+    channels = [eights(draw, 8, 256), draw.choice((8, 16, 24, 32))]
+    draw.shuffle(channels)
+    return layer(draw, *channels)
+
+
+def slices(draw):
+    taps = draw.choice((3, 3, 5))
+    return layer(draw, eights(draw, 8, 128), eights(draw, 8, 128), dimensions=3, taps=(1, taps, taps))
+
+
 FAMILIES = {
     "line": lambda draw: layer(draw, eights(draw), eights(draw), dimensions=1),
     "image": lambda draw: layer(draw, eights(draw), eights(draw), dimensions=2),
@@ -88,6 +99,9 @@ FAMILIES = {
     "first": lambda draw: layer(draw, draw.randint(1, 4), eights(draw, 16, 128), dimensions=draw.choice((1, 2, 2, 2, 3)), stride=draw.choice((1, 2))),
     "groups": lambda draw: layer(draw, eights(draw, 8, 128), eights(draw, 8, 128), groups=draw.randint(2, 8)),
     "narrow": narrow,
+    "pairs": lambda draw: layer(draw, 2, 2, groups=between(draw, 16, 512, 4)),
+    "thin": thin,
+    "slices": slices,
     "depthwise": lambda draw: layer(draw, 1, 1, groups=between(draw, 16, 1024, 8)),
 }  # fmt: skip
 

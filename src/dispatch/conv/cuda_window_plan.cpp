@@ -194,7 +194,10 @@ Status CudaWindowPlan::encode_forward(const ConvArguments& a, const GemmArgument
 Status CudaWindowPlan::encode_phases(const ConvArguments& a, const GemmArguments& results,
                                      TsCudaConvPhaseMaps& maps) const {
   const ConvProblem& p = problem();
-  TS_TRY(encode_filters(a.w, a.w_strides, operand_format(p), step_of_window(p), step_of_window(p), maps.b));
+  const std::uint32_t step = step_of_window(p), channels = std::min<std::uint32_t>(step, algorithm_.tile[1]);
+  TensorMapFormat format = operand_format(p);
+  format.swizzle = swizzle_of(static_cast<int>(channels * element_bytes(p)));
+  TS_TRY(encode_filters(a.w, a.w_strides, format, channels, step, maps.b));
   if (facts_.copied_tensor) TS_TRY(encode_result_maps(steps_.context(), product_, facts_, algorithm_, results, maps));
   for (std::size_t i = 0; i < phases_.size(); ++i) {
     const CudaConvPhase& phase = phases_[i];

@@ -8,7 +8,8 @@
 //
 // Launch: that of gemm/hopper/gemm.cuh, for the tiles of all phases. Tensor maps:
 //   image   for each phase an im2col map of y, channels and pixels of it: kTileM places by 64 channels, 128-byte swizzle
-//   b       {channels of x, taps, channels of y, groups} of the filters, box {64, 1, 64, 1}
+//   b       {channels of x, taps, channels of y, groups} of the filters, box {min(64, kTileN), 1, 64, 1}, swizzle of as
+//           many channels
 //   c       as GEMM's; then there is one phase
 //   result  for each phase an im2col map of the phase's pixels of x, without a window: kBoxRows pixels by
 //           kSlabRowBytes / size of an element channels, swizzle of kSlabRowBytes bytes
@@ -19,6 +20,7 @@
 
 #define TS_WALK ts::conv::PhaseWalk<cfg::kTileM, cfg::kTileN>
 #define TS_RESULT ts::conv::PhasePixels
+#define TS_NARROW_COLUMNS
 
 #include "../../gemm/hopper/consumer.cuh"
 #include "phase_producer.cuh"

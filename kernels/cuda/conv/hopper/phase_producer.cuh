@@ -36,7 +36,7 @@ struct PhaseProducer : Producer {
         if (none) tap = args.filter[0] * args.filter[1] * args.filter[2];
         const u32 full = shared.full(place.index);
         mbarrier_wait(shared.empty(place.index), place.phase ^ 1);
-        mbarrier_expect(full, kStageBytes);
+        mbarrier_expect(full, kBytesA + kColumnsB * kTileK * kColumnRowBytesB);
         load_places(shared.tile_a(place.index), &images[t.split], full, t.batch * args.group_channels + kTileK * block,
                     at, offset);
 #pragma unroll

@@ -55,9 +55,11 @@ struct Consumer : TransposedSlabs {
     constexpr bool kOwnAsItLies = kTransposed ? kAsItLiesB : kAsItLiesA;
     constexpr bool kCommonAsItLies = kTransposed ? kAsItLiesA : kAsItLiesB;
     const u64 a = kOwnAsItLies ? descriptor_n_major(address_own, kColumnBytes) : descriptor_k_major(address_own);
-    const u64 b =
-        kCommonAsItLies ? descriptor_n_major(address_common, kColumnBytes) : descriptor_k_major(address_common);
-    constexpr int kStepA = kOwnAsItLies ? 128 : 2, kStepB = kCommonAsItLies ? 128 : 2;  // in units of 16 bytes
+    constexpr int kCommonRow = kTransposed ? 128 : kColumnRowBytesB;
+    const u64 b = !kCommonAsItLies   ? descriptor_k_major(address_common)
+                  : kCommonRow < 128 ? descriptor_of_column<kCommonRow>(address_common)
+                                     : descriptor_n_major(address_common, kColumnBytes);
+    constexpr int kStepA = kOwnAsItLies ? 128 : 2, kStepB = kCommonAsItLies ? kCommonRow : 2;  // in units of 16 bytes
 #pragma unroll
     for (int rb = 0; rb < kRowBlocks; ++rb) pin_sums(sums[rb]);
     wgmma_fence();

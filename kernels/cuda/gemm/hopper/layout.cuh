@@ -48,6 +48,12 @@ constexpr bool kCutsB = !kMnMajorB && cfg::kGrouping == TS_GEMM_UNGROUPED && !kW
 constexpr int kColumnBytes = kTileK * 128;  // MN-major: squares of kTileK elements
 constexpr int kColumnsA = ceil_div(cfg::kTileM, kTileK);
 constexpr int kColumnsB = ceil_div(cfg::kTileN, kTileK);
+// Of a row of an MN-major b's column: narrower where a tile is, and the file that includes this one copies it so.
+#ifdef TS_NARROW_COLUMNS
+constexpr int kColumnRowBytesB = cfg::kTileN < kTileK ? cfg::kTileN * kElementBytes : 128;
+#else
+constexpr int kColumnRowBytesB = 128;
+#endif
 constexpr int kRowBytesB = kTileK * bits_of_type(cfg::kTypeB) / 8;
 constexpr int kBytesA = kMnMajorA ? kColumnsA * kColumnBytes : cfg::kTileM * kTileK * kElementBytes;
 constexpr int kBytesB = kMnMajorB ? kColumnsB * kColumnBytes : cfg::kTileN * kRowBytesB;
@@ -137,6 +143,9 @@ constexpr bool kIntegers = cfg::kTypeA == TS_GEMM_S8;
 // Whether sums leave the tensor cores every 128 of k.
 constexpr bool kPromote = cfg::kPromote || cfg::kScaling == TS_GEMM_SCALE_BLOCK;
 
+static_assert(kColumnRowBytesB == 128 || (kMnMajorB && kElementBytes == 2 && (cfg::kTileN == 16 || cfg::kTileN == 32) &&
+                                          !kTransposed),
+              "narrow columns are those that a swizzle has");
 static_assert(kWeights || bytes_of(cfg::kTypeA) == bytes_of(cfg::kTypeB), "operands of one size");
 static_assert((!kTransposeA || cfg::kTileM % kTileK == 0) && (!kTransposeB || cfg::kTileN % kTileK == 0),
               "what is transposed consists of whole squares: 128 of m or n in 8 bits, 32 in tf32");

@@ -10,6 +10,15 @@
 
 namespace ts::gemm {
 
+// N-major operand of at most 64 columns, whose rows of 32, 64 or 128 bytes are swizzled by as many: eight rows follow
+// eight. What says so is 3, 2 or 1.
+template <int kRowBytes>
+TS_DEVICE u64 descriptor_of_column(u32 address) {
+  static_assert(kRowBytes == 32 || kRowBytes == 64 || kRowBytes == 128);
+  constexpr u64 kSwizzle = kRowBytes == 128 ? 1 : kRowBytes == 64 ? 2 : 3;
+  return kSwizzle << 62 | static_cast<u64>(8 * kRowBytes >> 4) << 32 | ((address & 0x3ffff) >> 4);
+}
+
 template <int kTypeA, int kTypeB>
 struct ProductKind;
 #define TS_GEMM_KIND(A, B, TEXT)               \

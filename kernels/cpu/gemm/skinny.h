@@ -5,8 +5,10 @@
 
 constexpr int kGroupRows = 16 / kPack;  // words of k for one visit: sixteen rows of B
 constexpr int kSumRows = kTileM + (kOffset ? 1 : 0);
-// Rows of A that are words already are read as they lie.
-constexpr bool kWordsAreA = kRowA && kElement == Element::fp32;
+// Words of A that are its elements are read as they lie: along k by dot products, one by one where columns run along
+// the lanes.
+constexpr bool kWordsAreA = kElement == Element::fp32 && (kRowA || kRowB);
+constexpr bool kColumnsOfA = kWordsAreA && !kRowA;
 
 // Workspace: [batch][row][word], zeros beyond k, then the words of k2; kOffset: behind m's rows a row of
 // ones, whose sums are B's own.
@@ -58,9 +60,9 @@ void run_pack_a(const void* args_pointer, long long task, void*) {
 }
 
 struct Strip {
-  const float* a;  // the first row's word
-  long long a_stride;
-  const StoredB* b;  // the first column's element
+  const float* a;              // the first row's word
+  long long a_stride, a_step;  // from row to row, and (kColumnsOfA) from word to word
+  const StoredB* b;            // the first column's element
   const ScalesOfB* scales;
   long long leading;
   float* sums;  // kTileN columns a row
@@ -71,7 +73,8 @@ struct Strip {
 template <int kCount, int kVectors>
 TS_INLINE void add_group(const Strip& s, int row, int column, int word, int words) {
   Sum c[kCount][kVectors];
-  const float* a = s.a + row * s.a_stride + word;
+  const long long step = kColumnsOfA ? s.a_step : 1;
+  const float* a = s.a + row * s.a_stride + word * step;
   const StoredB* b = s.b + (long long)word * kPack * s.leading + column;
   float* sums = s.sums + row * kTileN + column;
 #pragma GCC unroll 8
@@ -86,7 +89,7 @@ TS_INLINE void add_group(const Strip& s, int row, int column, int word, int word
     for (int v = 0; v < kVectors; ++v) x[v] = load_words(w, v);
 #pragma GCC unroll 8
     for (int r = 0; r < kCount; ++r) {
-      const Vec y = splat(a[r * s.a_stride + w]);
+      const Vec y = splat(a[r * s.a_stride + w * step]);
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) c[r][v] = multiply_add(y, x[v], c[r][v]);
     }
@@ -292,8 +295,10 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
     const ScalesOfB scales(args, task.batch, task.column, first);
     if constexpr (kWordsAreA) {
       const TsMatrix& a = matrix_a(args, depth, block);
-      s.a = static_cast<const float*>(a.data) + task.batch * a.batch + task.row * a.leading + first;
-      s.a_stride = a.leading;
+      s.a = static_cast<const float*>(a.data) + task.batch * a.batch +
+            (kRowA ? task.row * a.leading + first : first * a.leading + task.row);
+      s.a_stride = kRowA ? a.leading : 1;
+      s.a_step = a.leading;
     } else {
       s.a = static_cast<const float*>(args.workspace) + task.batch * packed.batch + task.row * packed.stride +
             packed.word(block);

@@ -186,8 +186,8 @@ Counts skinny(const GemmProblem& p, const Kernel& kernel) {
   // Columns along the lanes fill whole vectors of them; of dot products there are as many as columns.
   const double columns = kernel.row_b ? round_up(kernel.n, kernel.lanes) : kernel.n, vectors = columns / kernel.lanes;
   counts.products = kernel.m * columns * kernel.words * kernel.pack / kernel.facts.products_per_cycle;
-  // Rows that are words already are read as they lie.
-  const bool in_place = kernel.row_a && p.type_a == DataType::fp32;
+  // Words that are elements are read as they lie.
+  const bool in_place = (kernel.row_a || kernel.row_b) && p.type_a == DataType::fp32;
   if (!in_place) (kernel.row_a ? counts.packed_a : counts.turned_a) = kernel.m * kernel.words / kernel.lanes;
   const double groups = ceil_div(kernel.m, kernel.row_b ? kGroup : kDotGroup), k = static_cast<double>(p.k + p.k2);
   (kernel.row_b ? counts.packed_b : counts.turned_b) = kernel.words * vectors * groups;

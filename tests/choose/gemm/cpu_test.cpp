@@ -200,6 +200,11 @@ TEST(CpuGemmTerms, PartsAreVectorsAndShortRowsShareLines) {
   EXPECT_NEAR(term(p, Pipeline::blocked, "tails"), 0, 1e-6);
   p.m = 3;
   EXPECT_NEAR(term(p, Pipeline::skinny, "packed_a"), 0, 1e-6);  // floats are read as they lie
+  p.order_a = MatrixOrder::column;
+  EXPECT_NEAR(term(p, Pipeline::skinny, "turned_a"), 0, 1e-6);  // one by one, beside rows of B
+  p.order_b = MatrixOrder::column;
+  EXPECT_GT(term(p, Pipeline::skinny, "turned_a"), 0);  // along k, for dot products
+  p.order_a = p.order_b = MatrixOrder::row;
   p.n = 2;
   const double whole = 3 * 16 * 1000 / 32.0;  // products of a vector of columns, 32 a cycle
   EXPECT_NEAR(term(p, Pipeline::skinny, "products"), whole, 1e-6);

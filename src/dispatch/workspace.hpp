@@ -19,7 +19,8 @@ class WorkspaceLayout {
   /// they keep what different processors write apart. A region of no bytes is not listed.
   std::size_t add(std::string name, std::size_t bytes, std::size_t alignment = kAlignment);
 
-  /// Lists memory of a call that is never the caller's: the library keeps it, for each stream.
+  /// Lists memory of a call that is never the caller's: the library keeps it, for each stream or, on the CPU,
+  /// each thread that calls.
   void add_library_memory(std::string name, std::size_t bytes);
 
   /// Of the caller's workspace.

@@ -115,6 +115,18 @@ TEST(ConvChannelsLast, CopiesAreExact) {
   copies_are_exact<std::uint8_t>(DataType::int8);
 }
 
+TEST(ConvChannelsLast, PlansTellOfTheMemoryOfCopies) {
+  const ConvProblem p{.data_type = DataType::bf16, .batch = 2, .c = 64, .k = 80, .in_h = 6, .in_w = 7, .filter_h = 3};
+  Dispatcher dispatcher({.threads = 1});
+  const auto plan = dispatcher.plan(p);
+  ASSERT_TRUE(plan) << plan.error().text();
+  const WorkspaceRegion& copies = (*plan)->workspace().back();
+  EXPECT_TRUE(copies.library_only);
+  EXPECT_EQ(copies.bytes, 2 * (2 * 64 * 6 * 7 + 80 * 64 * 3));
+  EXPECT_EQ(copies.bytes, channels_last_bytes(p, true));
+  EXPECT_EQ(channels_last_bytes(p, false), 2 * 2 * 64 * 6 * 7);
+}
+
 TEST(ConvChannelsLast, NeighboursAreReadAsTheyLie) {
   ThreadPool pool(1);
   for (const std::int64_t groups : {1, 4})

@@ -176,6 +176,18 @@ std::size_t aligned(std::size_t bytes) {
 
 }  // namespace
 
+std::size_t channels_last_bytes(const ConvProblem& p, bool reads_w) {
+  const auto bytes = [&](std::int64_t members, std::int64_t channels, const ConvSpatial& size) {
+    const std::int64_t elements = members * p.groups * channels * size[0] * size[1] * size[2];
+    return aligned(static_cast<std::size_t>(elements * bits_of(p.data_type) / 8));
+  };
+  std::size_t all = 0;
+  if (p.direction != ConvDirection::backward_data) all += bytes(p.batch, p.c, p.in());
+  if (p.direction != ConvDirection::forward) all += bytes(p.batch, p.k, p.out());
+  if (p.direction != ConvDirection::backward_weight && reads_w) all += bytes(p.k, p.c, p.filter());
+  return all;
+}
+
 ConvArguments with_channels_last(const ConvProblem& p, const ConvArguments& arguments, bool reads_w,
                                  const ThreadTeam& team) {
   ConvArguments result = arguments;

@@ -2,10 +2,15 @@
 // before a kernel meets their elements: it would gather each for every tap.
 #pragma once
 
+#include <cstddef>
+
 #include "runtime/cpu/thread_team.hpp"
 #include "tilesmith/conv.hpp"
 
 namespace tilesmith {
+
+/// Bytes of the copies of a call, where the channels of all tensors that it reads are apart.
+[[nodiscard]] std::size_t channels_last_bytes(const ConvProblem& problem, bool reads_w);
 
 /// The arguments of a call that is not empty, with copies in place of those of x, w and y that are read and whose
 /// channels are evenly apart, but not neighbours. The team makes them in memory that the calling thread keeps until its

@@ -80,6 +80,8 @@ Result<std::unique_ptr<ConvPlan>> CpuConv::plan(const ConvProblem& problem, cons
   if (!problem.packed_w)
     layout.add(problem.direction == ConvDirection::backward_weight ? "partials of w" : "packed w",
                static_cast<std::size_t>(table.workspace_bytes(&args)));
+  layout.add_library_memory("copies with channels last, of tensors whose channels are apart",
+                            channels_last_bytes(problem, !problem.packed_w));
   layout.tell(info);
   team_.reserve_scratch(static_cast<std::size_t>(table.scratch_bytes(&args)));
   return std::make_unique<CpuConvPlan>(problem, std::move(info), std::move(steps),

@@ -204,10 +204,10 @@ Result<Source> conv_source(const KernelConfig& config, const CpuSpec& spec) {
   parameters.key = {key.hi, key.lo};
   parameters.level = template_level(config.algorithm.instruction, spec);
   parameters.direction = subject.signature().direction;
-  parameters.depthwise = subject.signature().depthwise;
+  parameters.pipeline = config.algorithm.pipeline;
   parameters.instruction = config.algorithm.instruction;
   TS_ASSIGN(parameters.element, element_of(config, subject.signature().data_type));
-  if (!parameters.depthwise) {
+  if (parameters.pipeline == Pipeline::blocked) {
     parameters.tile_m = config.algorithm.tile[0];
     parameters.tile_n = config.algorithm.tile[1];
     parameters.tile_k = config.algorithm.tile[2];

@@ -43,7 +43,7 @@ Result<const TsCpuKernel*> tiles_of(ConvDirection direction, bool of_groups) {
   CpuConvParameters p{.name = "test",
                       .level = CpuLevel::x86_64_amx,
                       .direction = direction,
-                      .depthwise = of_groups,
+                      .pipeline = of_groups ? Pipeline::depthwise : Pipeline::blocked,
                       .instruction = Instruction::amx_bf16,
                       .element = ElementType::bf16};
   if (!of_groups) {

@@ -6,7 +6,8 @@
 A data file has lines of problems ([runs], the options of `tilesmith run`) and mutants: `in`, a template below
 kernels/; `from`, a text that stands there once; `to`, what stands there instead; `runs`, the lines that should find
 it; `needs`, a feature of the processor without which the changed text is not compiled; or `equivalent`, why no run
-can find it. With `kernel` every line runs that one, by its name. The program is not changed: a compiler of our own
+can find it. With `kernel` every line runs that one, by its name; with `pattern` the first of a line's candidates whose
+name it fits. The program is not changed: a compiler of our own
 (TILESMITH_CXX) replaces the text in the generated source and calls the true one with -O1. Specs of our own
 (TILESMITH_SPEC_DIR) give every machine the facts of x86_64_v4 under the name of a level whose kernels are not linked
 into the program, so that the same kernels are chosen everywhere and all are compiled here; mutants with `needs` run
@@ -30,6 +31,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import resource
 import shlex
 import subprocess
@@ -74,7 +76,16 @@ def write_specs(specs, folder):
     (folder / "cpu" / "x86_64_amx.json").write_text(json.dumps(amx))
 
 
-def run_line(options, line, fault):
+def first_that_fits(options, line, pattern, level, environment):
+    """The first candidate of a line's problem whose name has the pattern."""
+    operation, *words = shlex.split(line)
+    command = [options.program, "list", "--candidates", "--json", "--arch", level, "--op", operation, *words]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    names = [each["name"] for each in json.loads(done.stdout)["candidates"]] if done.returncode == 0 else []
+    return next((name for name in names if re.search(pattern, name)), f"none of {pattern}: {done.stderr}")
+
+
+def run_line(options, pattern, line, fault):
     """One run with a store and a compiler of its own."""
     with tempfile.TemporaryDirectory(prefix="tilesmith-mutant-") as folder:
         here = pathlib.Path(folder)
@@ -88,6 +99,9 @@ def run_line(options, line, fault):
         if not fault.get("needs"):
             write_specs(options.kernels.parent / "specs", here / "specs")
             environment["TILESMITH_SPEC_DIR"] = str(here / "specs")
+        if pattern and "--kernel" not in line:
+            level = highest_level() if fault.get("needs") else "x86_64_v4_bf16"
+            line += f" --kernel {shlex.quote(first_that_fits(options, line, pattern, level, environment))}"
         threads = [] if "--threads" in line else ["--threads", "1"]
         command = [options.program, "run", *shlex.split(line), "--verify", "--no-time", *threads, "--json"]
         try:
@@ -154,6 +168,11 @@ def cpu_features():
     return set()
 
 
+def highest_level():
+    levels = {"x86_64_amx": "amx_tile", "x86_64_v4_bf16": "avx512_bf16", "x86_64_v4": "avx512f", "x86_64_v3": "avx2"}
+    return next(level for level, feature in levels.items() if feature in cpu_features())
+
+
 def try_file(options, path):
     """Tries one data file's mutants and says what was not found. Returns how many things were not as they should be."""
     data = read(path, options.kernels)
@@ -161,7 +180,7 @@ def try_file(options, path):
     if "arch" in data:
         run_of, good = CudaFaults(options, data).run_line, "passed" if options.compile_only else "found"
     else:
-        run_of, good = functools.partial(run_line, options), "found"
+        run_of, good = functools.partial(run_line, options, data.get("pattern")), "found"
     features = cpu_features()
     live = [m for m in mutants if not m.get("equivalent") and options.only in m["name"]]
     if options.compile_only:  # what a run compiles itself takes a GPU

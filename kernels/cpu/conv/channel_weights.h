@@ -35,13 +35,6 @@ long long pack_tasks(const void* args_pointer) {
   return blocks_of(channels_of(arguments(args_pointer)), kLanes);
 }
 
-// Where tap `tap` of a filter lies behind its first.
-TS_INLINE long long tap_place(const TsConvArgs& args, long long tap) {
-  const TsConvStrides& s = args.w_strides;
-  const long long h = tap / args.filter[2];
-  return h / args.filter[1] * s.spatial[0] + h % args.filter[1] * s.spatial[1] + tap % args.filter[2] * s.spatial[2];
-}
-
 // Weights of `count` channels of the result in fours of the image's. A word may be of several groups, of which each
 // multiplies the others' channels by zero.
 template <class S = Sum>

@@ -105,10 +105,6 @@ long long data_tasks(const void* args_pointer) {
   return args.batch == 0 ? 0 : Grid(args).tasks(args);
 }
 
-TS_INLINE const TsConvStrides& result_strides(const TsConvArgs& args) {
-  return kForward ? args.y_strides : args.x_strides;
-}
-
 // From one pixel of a phase to the next in the result; 0 where they are unevenly apart.
 inline long long step_of_result(const TsConvArgs& args, const Phase& phase) {
   const TsConvStrides& strides = result_strides(args);

@@ -121,6 +121,11 @@ TS_INLINE void write_sums(TsGemmElement type, const Sums& x, int width, void* to
   for (int r = 0; r < kResultLines; ++r) write_stepped(type, some + r * kLanes, width, to, places[r] + at, step);
 }
 
+TS_INLINE Vec clamped(Vec x, const TsConvOperand& operand) {
+  const Vec raised = larger(splat(operand.low), x);  // a NaN stays
+  return select(raised > operand.high, splat(operand.high), raised);
+}
+
 // Channels `channel` .. `channel + count - 1` of the pixels, of which their group has `channels`, from lines of sums
 // `sums_row` apart, of which as_floats(vector, i) makes floats. Depthwise the channels are groups, and the pixels'
 // group is 0.
@@ -188,10 +193,7 @@ inline void finish_lines(const TsConvArgs& args, const TsConvStrides& strides, l
           change_each(x, [](Vec a, int) { return activate<Activation::relu>(a); });
           break;
         case TS_CLAMP:
-          change_each(x, [&](Vec a, int) {
-            const Vec raised = larger(splat(operand.low), a);  // a NaN stays
-            return select(raised > operand.high, splat(operand.high), raised);
-          });
+          change_each(x, [&](Vec a, int) { return clamped(a, operand); });
           break;
         default: {
           float some[kResultLines * kLanes];

@@ -2,13 +2,6 @@
 // image's channels as words of the panel's columns, and zeros up to a whole step. With kOffset they are followed by
 // -128 times the sum of each column's weights of a tap: for each panel, by tap.
 
-TS_INLINE long long image_channels(const TsConvArgs& args) {
-  return kForward ? args.c : args.k;
-}
-TS_INLINE long long result_channels(const TsConvArgs& args) {
-  return kForward ? args.k : args.c;
-}
-
 struct PackedWeights {
   long long words;  // of one tap
   long long taps, columns;
@@ -113,9 +106,7 @@ inline void pack_uneven_word(const Stored* from, const ChannelLine& line, long l
 // Where the weights of a tap and of a panel's first column begin.
 TS_INLINE const Stored* weights_of(const Call& args, long long group, long long tap, long long column) {
   const TsConvStrides& s = args.w_strides;
-  const long long h = tap / args.filter[2];
-  return static_cast<const Stored*>(args.w) + group * s.group + h / args.filter[1] * s.spatial[0] +
-         h % args.filter[1] * s.spatial[1] + tap % args.filter[2] * s.spatial[2] +
+  return static_cast<const Stored*>(args.w) + group * s.group + tap_place(args, tap) +
          column * (kForward ? s.batch : s.channel);
 }
 

@@ -6,6 +6,19 @@
 
 constexpr bool kForward = kDirection == Direction::forward;
 
+TS_INLINE long long image_channels(const TsConvArgs& args) {
+  return kForward ? args.c : args.k;
+}
+TS_INLINE long long result_channels(const TsConvArgs& args) {
+  return kForward ? args.k : args.c;
+}
+TS_INLINE const TsConvStrides& image_strides(const TsConvArgs& args) {
+  return kForward ? args.x_strides : args.y_strides;
+}
+TS_INLINE const TsConvStrides& result_strides(const TsConvArgs& args) {
+  return kForward ? args.y_strides : args.x_strides;
+}
+
 // One coordinate in one phase. Pixel i of the phase is pixel first + i * step of the result; at its tap number j, tap
 // tap_first + j * tap_step of the filter, it meets pixel i * pace + start + j * hop of the image, which has `size`.
 struct Axis {

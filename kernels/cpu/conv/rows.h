@@ -48,10 +48,6 @@ struct RowPlaces {
   long long moved;                // from the image to the copy in which rows are read in place
 };
 
-TS_INLINE const TsConvStrides& image_strides(const TsConvArgs& args) {
-  return kForward ? args.x_strides : args.y_strides;
-}
-
 // Those of rows first_row .. first_row + count - 1 of a phase, a line of pixels at a time.
 inline void find_rows(const TsConvArgs& args, const Phase& phase, long long group, long long first_row, int count,
                       RowPlaces& to) {

@@ -130,6 +130,13 @@ TS_INLINE long long taps_of(const TsConvArgs& args) {
   return args.filter[0] * args.filter[1] * args.filter[2];
 }
 
+// Where tap `tap` of a filter lies behind its first.
+TS_INLINE long long tap_place(const TsConvArgs& args, long long tap) {
+  const TsConvStrides& s = args.w_strides;
+  const long long h = tap / args.filter[2];
+  return h / args.filter[1] * s.spatial[0] + h % args.filter[1] * s.spatial[1] + tap % args.filter[2] * s.spatial[2];
+}
+
 TS_INLINE int words_of(int elements) {
   return (elements + kPack - 1) / kPack;
 }
@@ -199,7 +206,10 @@ inline void line_to_words(const Stored* from, long long step, int count, float* 
   for (; i < count; i += kChunk) {
     Stored rest[kChunk] = {};
     const int some = (int)min_of(kChunk, count - i);
-    for (int e = 0; e < some; ++e) rest[e] = from[(i + e) * step];
+    if (step == 1)
+      read_part<kChunk>(from + i, some, rest);
+    else
+      for (int e = 0; e < some; ++e) rest[e] = from[(i + e) * step];
     words_of_chunk<kImage>(rest, to + i / kPack);
   }
 }

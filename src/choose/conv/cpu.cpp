@@ -16,14 +16,31 @@
 namespace tilesmith {
 namespace {
 
-/// Groups of as many channels as divide a vector's lanes. Floats hold sums of so many products of int8 whole; what
-/// multiplies several elements at once takes groups of several.
-bool suits_lanes(const CpuSpec& spec, Instruction instruction, const ConvProblem& problem) {
+/// Floats hold sums of so many products of int8 whole.
+bool holds_sums(Instruction instruction, const ConvProblem& problem) {
   constexpr std::int64_t kWholeProducts = (1 << 24) / (128 * 128);
-  const bool floats = instruction == Instruction::fma_f32;
-  if (!floats && problem.c < 2) return false;
-  if (floats && problem.data_type == DataType::int8 && problem.c * taps_of(problem) > kWholeProducts) return false;
-  return problem.c == problem.k && problem.c > 0 && spec.vector_bits / 32 % problem.c == 0;
+  return instruction != Instruction::fma_f32 || problem.data_type != DataType::int8 ||
+         problem.c * taps_of(problem) <= kWholeProducts;
+}
+
+/// Groups of as many channels as divide a vector's lanes; what multiplies several elements at once takes groups of
+/// several.
+bool suits_lanes(const CpuSpec& spec, Instruction instruction, const ConvProblem& problem) {
+  if (instruction != Instruction::fma_f32 && problem.c < 2) return false;
+  return holds_sums(instruction, problem) && problem.c == problem.k && problem.c > 0 &&
+         spec.vector_bits / 32 % problem.c == 0;
+}
+
+/// Direct kernels hold lines of the image as long as their taps reach.
+bool suits_pixels(Instruction instruction, const ConvProblem& problem) {
+  constexpr std::int64_t kMostWindow = 1 << 14;
+  std::int64_t window = 1;
+  for (std::size_t d = 0; d < 3; ++d) {
+    if ((problem.filter()[d] - 1) > kMostWindow / problem.dilation()[d]) return false;
+    window *= (problem.filter()[d] - 1) * problem.dilation()[d] + 1;
+    if (window > kMostWindow) return false;
+  }
+  return holds_sums(instruction, problem);
 }
 
 bool computes(const CpuSpec& spec, const KernelConfig& config, const ConvProblem& problem) {
@@ -31,7 +48,8 @@ bool computes(const CpuSpec& spec, const KernelConfig& config, const ConvProblem
   ConvSignature signature = signature_of(problem);
   signature.depthwise = std::get<ConvSignature>(config.signature).depthwise;
   return std::get<ConvSignature>(config.signature) == signature &&
-         (!signature.depthwise || suits_lanes(spec, config.algorithm.instruction, problem));
+         (!signature.depthwise || suits_lanes(spec, config.algorithm.instruction, problem)) &&
+         (config.algorithm.pipeline != Pipeline::direct || suits_pixels(config.algorithm.instruction, problem));
 }
 
 /// Kernels of every level the machine runs that compute the problem with w as it lies, by their seconds on up to so
@@ -94,9 +112,11 @@ Result<std::vector<Refusal>> refusals(const CpuFacts& facts, const ConvProblem& 
   for (const CpuSpec& spec : facts.levels)
     enumerate_cpu_conv(spec, problem.direction, problem.data_type, [&](const KernelConfig& config) {
       if (!computes(spec, config, problem))
-        out.add(config, "suits_shape",
-                fmt::format("c {} and k {} in a group, depthwise as many of both, which divide a vector", problem.c,
-                            problem.k));
+        out.add(
+            config, "suits_shape",
+            fmt::format("c {} and k {} in a group, depthwise as many of both, which divide a vector; direct kernels "
+                        "have short reaches, and sums that floats hold",
+                        problem.c, problem.k));
       else if (panels && config != *panels)
         out.add(config, "reads_packed_panels", "the problem's w is packed for another kernel");
       return true;

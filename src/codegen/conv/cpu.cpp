@@ -38,8 +38,11 @@ Status check_conv(const CpuConvParameters& p) {
   const bool of_groups = p.instruction == Instruction::fma_f32 || p.instruction == Instruction::dot_int8 ||
                          (p.direction != ConvDirection::backward_weight &&
                           (p.instruction == Instruction::dpbf16 || p.instruction == Instruction::amx_bf16));
-  if (p.depthwise && computed && of_groups) return {};
-  if (!p.depthwise && computed && p.tile_m > 0 && p.tile_m % (tiles ? 32 : 8) == 0 && p.tile_n > 0 &&
+  if (p.pipeline == Pipeline::depthwise && computed && of_groups) return {};
+  if (p.pipeline == Pipeline::direct && computed && !tiles && p.instruction != Instruction::dot_int16 &&
+      (p.direction != ConvDirection::backward_weight || p.instruction == Instruction::fma_f32))
+    return {};
+  if (p.pipeline == Pipeline::blocked && computed && p.tile_m > 0 && p.tile_m % (tiles ? 32 : 8) == 0 && p.tile_n > 0 &&
       p.tile_n % (tiles ? 32 : 48) == 0 && p.tile_k > 0 && p.tile_k % 16 == 0)
     return {};
   return fail(
@@ -58,12 +61,13 @@ std::string_view direction_name(ConvDirection direction) {
 
 Result<Source> cpu_conv_source(const CpuConvParameters& p) {
   TS_TRY(check_conv(p));
+  const bool depthwise = p.pipeline == Pipeline::depthwise, blocked = p.pipeline == Pipeline::blocked;
   CpuConstants constants;
   add_cpu_basics(constants, p.level, p.element, p.instruction);
   constants.line("enum class Activation { none, relu, gelu, gelu_tanh, silu, sigmoid, tanh };");
   constants.line("enum class Direction { forward, backward_data, backward_weight };");
   constants.choice("Direction", "kDirection", direction_name(p.direction));
-  constants.flag("kDepthwise", p.depthwise);
+  constants.flag("kDepthwise", depthwise);
   constants.integer("kTileM", p.tile_m);
   constants.integer("kTileN", p.tile_n);
   constants.integer("kTileK", p.tile_k);
@@ -79,23 +83,31 @@ Result<Source> cpu_conv_source(const CpuConvParameters& p) {
                                              "gemm/lines.h",
                                              "conv/words.h"};
   if (!has_tiles(p)) fragments.emplace_back("common/product_vector.h");
-  if (!p.depthwise) fragments.emplace_back(has_tiles(p) ? "conv/tile_amx.h" : "conv/tile_vector.h");
+  if (blocked) fragments.emplace_back(has_tiles(p) ? "conv/tile_amx.h" : "conv/tile_vector.h");
   fragments.emplace_back("conv/epilogue.h");
-  if (p.depthwise) fragments.emplace_back("conv/channels.h");
+  if (depthwise) fragments.emplace_back("conv/channels.h");
   CpuTable table{.workspace = "workspace_size", .scratch = "scratch_size"};
   if (has_tiles(p)) {
     table.thread_begin = "configure_tiles";
     table.thread_end = "release_tiles";
   }
   if (p.direction == ConvDirection::backward_weight) {
-    fragments.emplace_back(p.depthwise ? "conv/depthwise_weight.h" : "conv/weight.h");
+    if (p.pipeline == Pipeline::direct) {
+      fragments.emplace_back("conv/phases.h");
+      fragments.emplace_back("conv/direct_image.h");
+    }
+    fragments.emplace_back(blocked ? "conv/weight.h" : depthwise ? "conv/depthwise_weight.h" : "conv/direct_weight.h");
     table.stages = {{"weight_tasks", "run_weight"}, {"reduce_tasks", "run_reduce"}};
   } else {
     fragments.emplace_back("conv/phases.h");
-    if (p.depthwise) {
+    if (depthwise) {
       fragments.emplace_back("conv/channel_weights.h");
       fragments.emplace_back("conv/channel_results.h");
       fragments.emplace_back(has_tiles(p) ? "conv/channel_tiles.h" : "conv/depthwise.h");
+    } else if (p.pipeline == Pipeline::direct) {
+      fragments.emplace_back("conv/direct_weights.h");
+      fragments.emplace_back("conv/direct_image.h");
+      fragments.emplace_back("conv/direct.h");
     } else {
       fragments.emplace_back("conv/pack_weights.h");
       fragments.emplace_back("conv/rows.h");

@@ -16,11 +16,20 @@
 namespace tilesmith {
 namespace {
 
+/// Whether the kernel reads tensors of any strides as they lie.
+bool reads_any_strides(const KernelConfig& config) {
+  return config.algorithm.pipeline == Pipeline::direct && config.algorithm.instruction == Instruction::fma_f32;
+}
+
 class CpuConvPlan final : public ConvPlan {
  public:
   /// `panels`: what a packed w is to be.
-  CpuConvPlan(const ConvProblem& problem, PlanInfo info, CpuSteps steps, const PackedWHeader& panels)
-      : ConvPlan(problem, std::move(info)), steps_(std::move(steps)), panels_(panels), reading_(steps_.table()) {
+  CpuConvPlan(const ConvProblem& problem, PlanInfo info, CpuSteps steps, const PackedWHeader& panels, bool any_strides)
+      : ConvPlan(problem, std::move(info)),
+        steps_(std::move(steps)),
+        panels_(panels),
+        reading_(steps_.table()),
+        any_strides_(any_strides) {
     reading_.stages[0] = reading_.stages[1];
     reading_.stage_count = 1;
   }
@@ -29,19 +38,22 @@ class CpuConvPlan final : public ConvPlan {
     TS_TRY(validate(problem(), arguments));
     if (is_empty(problem())) return {};
     if (problem().packed_w) return run_packed(arguments);
-    const TsConvArgs args = cpu_arguments(problem(), with_channels_last(problem(), arguments, true, steps_.team()),
-                                          steps_.team().threads(), cpu_workspace(options, workspace_bytes()));
+    const TsConvArgs args = cpu_arguments(problem(), as_read(arguments, true), steps_.team().threads(),
+                                          cpu_workspace(options, workspace_bytes()));
     steps_.run([&](std::size_t, auto&& send) { send(args); });
     return {};
   }
 
  private:
+  [[nodiscard]] ConvArguments as_read(const ConvArguments& arguments, bool reads_w) const {
+    return any_strides_ ? arguments : with_channels_last(problem(), arguments, reads_w, steps_.team());
+  }
+
   /// Kernels read packed w where they would have packed it.
   [[nodiscard]] Status run_packed(const ConvArguments& arguments) const {
     TS_TRY(check_packed(panels_, arguments.w, arguments.w_strides.batch));
     auto* const panels = const_cast<PackedWHeader*>(static_cast<const PackedWHeader*>(arguments.w)) + 1;
-    const TsConvArgs args = cpu_arguments(problem(), with_channels_last(problem(), arguments, false, steps_.team()),
-                                          steps_.team().threads(), panels);
+    const TsConvArgs args = cpu_arguments(problem(), as_read(arguments, false), steps_.team().threads(), panels);
     steps_.team().run(reading_, &args);
     return {};
   }
@@ -49,6 +61,7 @@ class CpuConvPlan final : public ConvPlan {
   CpuSteps steps_;
   PackedWHeader panels_;
   TsCpuKernel reading_;  ///< the step's table without the stage that packs w
+  bool any_strides_;
 };
 
 }  // namespace
@@ -80,12 +93,14 @@ Result<std::unique_ptr<ConvPlan>> CpuConv::plan(const ConvProblem& problem, cons
   if (!problem.packed_w)
     layout.add(problem.direction == ConvDirection::backward_weight ? "partials of w" : "packed w",
                static_cast<std::size_t>(table.workspace_bytes(&args)));
-  layout.add_library_memory("copies with channels last, of tensors whose channels are apart",
-                            channels_last_bytes(problem, !problem.packed_w));
+  const bool any_strides = reads_any_strides(chosen.recipe.main());
+  if (!any_strides)
+    layout.add_library_memory("copies with channels last, of tensors whose channels are apart",
+                              channels_last_bytes(problem, !problem.packed_w));
   layout.tell(info);
   team_.reserve_scratch(static_cast<std::size_t>(table.scratch_bytes(&args)));
   return std::make_unique<CpuConvPlan>(problem, std::move(info), std::move(steps),
-                                       PackedWHeader::of(problem, chosen.recipe.main(), 0));
+                                       PackedWHeader::of(problem, chosen.recipe.main(), 0), any_strides);
 }
 
 }  // namespace tilesmith

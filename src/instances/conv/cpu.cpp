@@ -41,8 +41,8 @@ ConvSignature conv_signature(ConvDirection direction, DataType type, bool depthw
   return s;
 }
 
-Algorithm conv_algorithm(const ConvSignature& signature, Instruction instruction) {
-  if (signature.depthwise) return {.pipeline = Pipeline::depthwise, .instruction = instruction};
+Algorithm conv_algorithm(const ConvSignature& signature, Pipeline pipeline, Instruction instruction) {
+  if (pipeline != Pipeline::blocked) return {.pipeline = pipeline, .instruction = instruction};
   return {
       .pipeline = Pipeline::blocked, .instruction = instruction, .tile = conv_tile(signature.direction, instruction)};
 }
@@ -69,12 +69,14 @@ constexpr Rule<ConvSubject> kConvRules[] = {
        return fmt::format("{} spatial dimensions, depthwise {}", s.signature().spatial_dims, s.signature().depthwise);
      }},
     {"instruction_of_level",
-     "the level has the instruction, for this type; depthwise makes floats of any, which hold sums of int8 whole",
+     "the level has the instruction, for this type; depthwise and direct make floats of any, which hold sums of int8 "
+     "whole",
      [](const ConvSubject& s) {
        const CpuGemmInstruction* facts = s.facts();
        return facts != nullptr &&
               (std::ranges::find(facts->data_types, s.signature().data_type) != facts->data_types.end() ||
-               (s.signature().depthwise && s.config.algorithm.instruction == Instruction::fma_f32));
+               (s.config.algorithm.pipeline != Pipeline::blocked &&
+                s.config.algorithm.instruction == Instruction::fma_f32));
      },
      [](const ConvSubject& s) {
        return fmt::format("{} on {}, type {}", name_of(s.config.algorithm.instruction), s.spec.arch.text(),
@@ -82,10 +84,15 @@ constexpr Rule<ConvSubject> kConvRules[] = {
      }},
     {"instruction_suits_template",
      "the templates multiply with fma, dpbf16, int16dot, vnni or amx; depthwise with fma, and groups of several "
-     "channels of int8 with vnni too, and of bf16 with dpbf16 and amx, but not backward weight",
+     "channels of int8 with vnni too, and of bf16 with dpbf16 and amx, but not backward weight; direct with fma, and "
+     "with dpbf16 and vnni, but not backward weight",
      [](const ConvSubject& s) {
        const Instruction instruction = s.config.algorithm.instruction;
        const bool of_bf16 = instruction == Instruction::dpbf16 || instruction == Instruction::amx_bf16;
+       if (s.config.algorithm.pipeline == Pipeline::direct)
+         return instruction == Instruction::fma_f32 ||
+                (s.signature().direction != ConvDirection::backward_weight &&
+                 (instruction == Instruction::dot_int8 || instruction == Instruction::dpbf16));
        return instruction == Instruction::fma_f32 || instruction == Instruction::dot_int8 ||
               (of_bf16 && s.signature().direction != ConvDirection::backward_weight) ||
               (!s.signature().depthwise && std::ranges::count(kConvInstructions, instruction) > 0);
@@ -95,10 +102,13 @@ constexpr Rule<ConvSubject> kConvRules[] = {
                           name_of(s.config.algorithm.instruction), s.signature().depthwise);
      }},
     {"fields_belong_to_pipeline",
-     "the pipeline is blocked, with one tile for each direction and kind of registers, or depthwise, without one",
+     "the pipeline is blocked, with one tile for each direction and kind of registers, or without one depthwise or "
+     "direct",
      [](const ConvSubject& s) {
-       return s.config.origin == Origin::own &&
-              s.config.algorithm == conv_algorithm(s.signature(), s.config.algorithm.instruction);
+       const Algorithm& a = s.config.algorithm;
+       const bool suits = s.signature().depthwise ? a.pipeline == Pipeline::depthwise
+                                                  : a.pipeline == Pipeline::blocked || a.pipeline == Pipeline::direct;
+       return s.config.origin == Origin::own && suits && a == conv_algorithm(s.signature(), a.pipeline, a.instruction);
      },
      [](const ConvSubject& s) {
        const auto& tile = s.config.algorithm.tile;
@@ -119,11 +129,11 @@ std::span<const Rule<CpuConvSubject>> cpu_conv_rules() {
 }
 
 void enumerate_cpu_conv(const CpuSpec& spec, ConvDirection direction, DataType type, ConfigSink sink) {
-  for (const bool depthwise : {false, true})
+  for (const Pipeline pipeline : {Pipeline::blocked, Pipeline::depthwise, Pipeline::direct})
     for (const Instruction instruction : kConvInstructions) {
-      const ConvSignature signature = conv_signature(direction, type, depthwise);
+      const ConvSignature signature = conv_signature(direction, type, pipeline == Pipeline::depthwise);
       const KernelConfig config{
-          .arch = spec.arch, .signature = signature, .algorithm = conv_algorithm(signature, instruction)};
+          .arch = spec.arch, .signature = signature, .algorithm = conv_algorithm(signature, pipeline, instruction)};
       if (first_refusal(cpu_conv_rules(), CpuConvSubject{config, spec}) == nullptr && !sink(config)) return;
     }
 }

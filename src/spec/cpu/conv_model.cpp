@@ -14,7 +14,7 @@ namespace {
 
 /// The kernels that a name is of: PIPELINE_DIRECTION, or PIPELINE_DIRECTION_TYPE.
 Result<CpuConvModel::Kernels> kernels_named(std::string_view name, const JsonReader& reader) {
-  for (const Pipeline pipeline : {Pipeline::blocked, Pipeline::depthwise})
+  for (const Pipeline pipeline : {Pipeline::blocked, Pipeline::depthwise, Pipeline::direct})
     for (const ConvDirection direction :
          {ConvDirection::forward, ConvDirection::backward_data, ConvDirection::backward_weight}) {
       const std::string usual = fmt::format("{}_{}", name_of(pipeline), name_of(direction));

@@ -91,7 +91,7 @@ def level_of(name):
 def kernels_of(name):
     """Which coefficients a kernel has: those of its pipeline, on a CPU of its level, pipeline and type, of convolution
     also of its direction."""
-    pipeline = re.search(r"_(warpspec|mma_sm80|skinny_tma|weight_only|skinny|flash|decode|blocked|depthwise)_", name).group(1)
+    pipeline = re.search(r"_(warpspec|mma_sm80|skinny_tma|weight_only|skinny|flash|decode|blocked|depthwise|direct)_", name).group(1)
     level = level_of(name)
     conv = re.match(r"conv_((?:fwd|bwd_data|bwd_weight)_[a-z0-9]+)_", name)
     if conv:

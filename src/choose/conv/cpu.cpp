@@ -31,8 +31,11 @@ bool suits_lanes(const CpuSpec& spec, Instruction instruction, const ConvProblem
          spec.vector_bits / 32 % problem.c == 0;
 }
 
-/// Direct kernels hold lines of the image as long as their taps reach.
+/// Direct kernels hold lines of the image as long as their taps reach; what multiplies several elements at once takes
+/// several channels.
 bool suits_pixels(Instruction instruction, const ConvProblem& problem) {
+  const std::int64_t channels = problem.direction == ConvDirection::forward ? problem.c : problem.k;
+  if (instruction != Instruction::fma_f32 && channels < 2) return false;
   constexpr std::int64_t kMostWindow = 1 << 14;
   std::int64_t window = 1;
   for (std::size_t d = 0; d < 3; ++d) {

@@ -410,10 +410,18 @@ Counts direct(const ConvProblem& p, const Kernel& kernel) {
   const double met_lines = static_cast<double>(p.filter_d) * remainders(1) * (lines + reach(1));
   counts.copied = blocks * groups * words * column_blocks * met_lines *
                   ceil_div(remainders(2) * (pixels_of_task + reach(2)), kernel.lanes);
+  const double channels = static_cast<double>(forward ? p.c : p.k);
+  if (channels < kernel.pack)  // words are put together one by one
+    counts.scattered =
+        blocks * groups * channels * column_blocks * met_lines * remainders(2) * (pixels_of_task + reach(2));
   counts.lines = blocks * column_blocks * met_lines * remainders(2) * ceil_div(groups * words, kernel.lanes);
-  counts.packing = groups * words * static_cast<double>(taps_of(p)) * ceil_div(columns, kernel.lanes);
+  if (!p.packed_w) {
+    counts.packing = groups * words * static_cast<double>(taps_of(p)) * ceil_div(columns, kernel.lanes);
+    counts.scattered += groups * static_cast<double>(taps_of(p) * p.c * p.k);
+  }
   const double rows = groups_of_task * columns;
-  counts.results = pixels(p, size) * (groups / groups_of_task) * ceil_div(rows, kernel.lanes);
+  counts.results = blocks * lines * to_multiple(pixels_of_task, kernel.lanes) * (groups / groups_of_task) *
+                   ceil_div(rows, kernel.lanes);
   if (rows < kernel.lanes && (groups > groups_of_task || !p.epilogue.empty()))
     counts.tails = pixels(p, size) * groups * columns;
   counts.tasks = blocks * ceil_div(groups, groups_of_task) * column_blocks;

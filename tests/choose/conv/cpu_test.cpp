@@ -204,6 +204,33 @@ TEST(CpuConvTerms, TapsOfFewChannelsAreColumnsOfBackwardData) {
   EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("products"), 64 * 9 * 16 * 0.5);
 }
 
+// Two vectors of pixels for each of three filters; half of AVX-512's lanes would be empty otherwise.
+TEST(CpuConvTerms, DirectKernelsHaveVectorsOfPixels) {
+  ConvProblem problem = in_fp32({.c = 1, .k = 3, .in_w = 32});
+  EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::direct).at("products"), 2 * 3 / 2);
+  EXPECT_EQ(counted(problem, "x86_64_v3", Pipeline::direct).at("products"), 4 * 3 / 2);
+  problem.direction = ConvDirection::backward_weight;
+  EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::direct).at("products"), 2 * 3 / 2);
+}
+
+TEST(CpuConvChoice, DirectKernelsGoFirstWhereColumnsAreFew) {
+  const auto pipeline = [](const ConvProblem& problem) {
+    return rank(testing::every_level(1), problem).value().candidates.front().recipe.main().algorithm.pipeline;
+  };
+  for (const ConvDirection direction :
+       {ConvDirection::forward, ConvDirection::backward_data, ConvDirection::backward_weight}) {
+    ConvProblem few = in_fp32(square(4, 56));
+    few.direction = direction;
+    few.groups = 9;
+    few.c = 5;
+    few.k = 3;
+    EXPECT_EQ(pipeline(few), Pipeline::direct);
+    ConvProblem many = in_fp32(square(256, 14));
+    many.direction = direction;
+    EXPECT_EQ(pipeline(many), Pipeline::blocked);
+  }
+}
+
 TEST(CpuConvTerms, NothingIsCountedOfNothing) {
   ConvProblem problem = in_fp32(square(16, 8));
   problem.batch = 0;

@@ -64,24 +64,25 @@ def drawn_cache(kind, rows, shape):
 def test_random_lists(seed):
     draw = random.Random(seed)
     torch.manual_seed(seed)
-    kind = draw.choice(["bf16", "bf16", "fp8", "fp8", "int8", "latent", "latent"])
+    kind = draw.choice(["bf16", "bf16", "fp8", "fp8", "int8", "latent", "latent", "latent fp8", "latent fp8", "latent int8"])
+    latent, elements = kind.startswith("latent"), kind.removeprefix("latent ")
     page, splits = draw.choice([1, 3, 7, 16, 64, 192]), draw.choice([0, 0, 0, 0, 3, 16])
     lengths = drawn_lengths(draw, draw.choice([1, 2, 3, 5, 8, 16, 20, 33, 64, 100, 128, 130]))
     queries = draw.choice([1, 1, 1, 2, 4])
-    if kind == "latent":
+    if latent:
         heads, heads_kv, dim = draw.choice([8, 16, 40, 100, 128]), 1, LATENT_DIM
     else:
         heads_kv = draw.choice([1, 2, 8])
         heads, dim = heads_kv * draw.choice([1, 4, 8, 16, 24]), draw.choice([64, 128, 128, 256])
     table, rows, pages = drawn_table(lengths, page)
-    caches = [drawn_cache(kind, rows, (pages, page, heads_kv, dim)) for _ in range(1 if kind == "latent" else 2)]
+    caches = [drawn_cache(elements, rows, (pages, page, heads_kv, dim)) for _ in range(1 if latent else 2)]
     q = torch.randn(len(lengths), queries, heads, dim, device="cuda", dtype=torch.bfloat16)
-    scales = torch.rand(heads_kv, device="cuda") / (30 if kind == "int8" else 1) + 0.01 if kind in ("fp8", "int8") else None
+    scales = torch.rand(heads_kv, device="cuda") / (30 if elements == "int8" else 1) + 0.01 if elements in ("fp8", "int8") else None
     common = {"seqlens_k": torch.tensor(lengths, dtype=torch.int32, device="cuda"), "block_table": table, "num_splits": splits, "causal": True}
 
     def go():
-        if kind == "latent":
-            return tilesmith.mla_decode(q, caches[0][:, :, 0], scale=LATENT_SCALE, **common)[0]
+        if latent:
+            return tilesmith.mla_decode(q, caches[0][:, :, 0], scale=LATENT_SCALE, **common, **({} if scales is None else {"k_scale": scales}))[0]
         narrow = {} if scales is None else {"k_scale": scales, "v_scale": scales}
         return tilesmith.attention(q, *caches, layout="bshd", **common, **narrow)
 
@@ -99,7 +100,7 @@ def test_random_lists(seed):
         v = v[0] if v else k[..., :LATENT]
         logits = q[sequence].double().transpose(0, 1).reshape(heads_kv, -1, queries, dim) @ k.transpose(1, 2)[:, None]
         seen = torch.arange(count, device="cuda") <= torch.arange(queries, device="cuda")[:, None] + count - queries
-        weights = (logits * (LATENT_SCALE if kind == "latent" else dim**-0.5)).masked_fill(~seen, -torch.inf).softmax(-1).nan_to_num()
+        weights = (logits * (LATENT_SCALE if latent else dim**-0.5)).masked_fill(~seen, -torch.inf).softmax(-1).nan_to_num()
         wanted = weights @ v[:, None]
         apart = ((got - wanted).square().mean() / wanted.square().mean()).sqrt().item()
         assert apart < 8e-3, f"{apart:.1e} from float64's at sequence {sequence} of {count} keys, {told}"

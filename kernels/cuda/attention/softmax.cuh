@@ -159,6 +159,7 @@ TS_DEVICE void keep_wrong(RowState& rows) {
 // + e of a step is key 16h + 8j + 2q + e. The values are stored in the same order (hopper/transpose.cuh).
 constexpr int kProbabilities = kScores / (cfg::kFp8 ? 4 : 2);
 
+template <bool kBf16 = cfg::kBf16>
 TS_DEVICE void pack_probabilities(const float (&s)[kScores], u32 (&p)[kProbabilities]) {
   if constexpr (cfg::kFp8) {
 #pragma unroll
@@ -168,7 +169,7 @@ TS_DEVICE void pack_probabilities(const float (&s)[kScores], u32 (&p)[kProbabili
     }
   } else {
 #pragma unroll
-    for (int i = 0; i < kScores / 2; ++i) p[i] = pack<cfg::kBf16>(s[2 * i], s[2 * i + 1]);
+    for (int i = 0; i < kScores / 2; ++i) p[i] = pack<kBf16>(s[2 * i], s[2 * i + 1]);
   }
 }
 

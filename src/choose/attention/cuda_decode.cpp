@@ -164,9 +164,9 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
   const double of_full_chip = std::max(
       {slots * tile_bytes / (rate * read_again), facts.blocks_per_sm * products, widened(facts.blocks_per_sm)});
   const auto part_rows = static_cast<double>(std::min<std::int64_t>(rows, facts.tile_rows));
-  // Kernels of caches of 8 bits are of one pipeline.
+  // Kernels of caches of 8 bits, but of latent rows, are of one pipeline.
   constexpr double kListKeys = 64;
-  const double list_us = shape.uneven && !shape.narrow ? model.list_us * facts.tile_keys / kListKeys : 0;
+  const double list_us = shape.uneven && !narrow ? model.list_us * facts.tile_keys / kListKeys : 0;
   // A block of narrow keys that is alone looks the pages of its next piece up while nothing else runs on its SM.
   const double turn_us = model.turn_us + (shape.uneven && narrow && facts.blocks_per_sm == 1 ? model.list_us : 0);
   CudaDecodeWork best;

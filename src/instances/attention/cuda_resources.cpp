@@ -167,11 +167,17 @@ void latent_wgmma_facts(const AttentionSignature& s, const Algorithm& a, CudaAtt
   facts.warp_keys = a.tile[1] / facts.warpgroups;
   facts.key_maps = facts.takes_from_queue = true;
   facts.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
-  // Columns of 128 bytes of queries, keys and probabilities; barriers, rows' states and sums, a flag and two lists.
-  const int columns = ceil_div(s.head_dim_qk, 64);
-  const long operands = 128L * (a.tile[0] * (columns + 1) + a.stages * a.tile[1] * columns);
-  const int barriers = 2 + 2 * a.stages * facts.warpgroups * columns;
-  facts.shared_bytes = operands + 8 * barriers + 12 * facts.warpgroups * a.tile[0] + 16 + facts.threads / 4;
+  // Columns of 128 bytes of queries, keys and probabilities; narrow keys, which are widened into one step; barriers,
+  // rows' states and sums, a flag and two lists, and scales of queries.
+  const NarrowRows rows = narrow_rows(s);
+  const bool narrow = rows.bytes == 1;
+  const int columns = ceil_div(s.head_dim_qk, 64), ring_steps = narrow ? 1 : a.stages;
+  const long operands = 128L * (a.tile[0] * (columns + 1) + ring_steps * a.tile[1] * columns);
+  const long raw = narrow ? 64L * (columns | 1) * a.tile[1] * a.stages : 0;
+  const int raw_barriers = narrow ? 4 * facts.warpgroups * a.stages : 0;
+  const int barriers = 2 + 2 * ring_steps * facts.warpgroups * columns + raw_barriers;
+  facts.shared_bytes = operands + raw + 8 * barriers + 12 * facts.warpgroups * a.tile[0] + 16 + facts.threads / 4 +
+                       rows.query_scale * a.tile[0];
   facts.launch_registers = 65536 / facts.threads / 8 * 8;
   facts.producer_registers = 56;
   facts.consumer_registers =

@@ -171,16 +171,17 @@ TEST_F(CudaAttentionKernels, DecodeIsHealthy) {
   paged.soft_cap = paged.sink = paged.paged_kv = true;
   AttentionSignature narrower = paged;
   narrower.head_dim_qk = 320, narrower.head_dim_v = 256;
-  AttentionSignature latent_fp8 = paged, latent_int8 = paged;
+  AttentionSignature latent_fp8 = paged, latent_int8 = paged, latent_half = latent;
   latent_fp8.cache = KvElements::fp8;
-  latent_int8.cache = KvElements::int8;
+  latent_int8.cache = latent_half.cache = KvElements::int8;
   latent_int8.qscale = QuantScale::kv_blockscale;
-  for (const AttentionSignature& signature : {latent, paged, narrower, latent_fp8, latent_int8})
+  latent_half.data_type = DataType::fp16;
+  for (const AttentionSignature& signature : {latent, paged, narrower, latent_fp8, latent_int8, latent_half})
     enumerate_cuda_attention(arch("sm_90a"), signature, std::array{1}, [&](const KernelConfig& config) {
       configs.push_back(config);
       return true;
     });
-  EXPECT_EQ(configs.size(), 78u);
+  EXPECT_EQ(configs.size(), 85u);
   check_instances(testing::some(configs, 3), true);
 }
 

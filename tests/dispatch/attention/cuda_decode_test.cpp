@@ -118,6 +118,7 @@ const Row kRows[] = {
     {DataType::bf16, 576, 512, "group latent mask cap lse"},
     {DataType::bf16, 576, 512, "paged latent cache8 mask lse"},
     {DataType::fp16, 576, 512, "group paged latent cachei8 mask sink lse"},
+    {DataType::bf16, 400, 256, "latent cachei8 mask cap lse"},
     {DataType::bf16, 576, 512, "paged latent cache8 pagescale mask lse"},
     {DataType::bf16, 320, 256, "latent cachei8 mask lse"},
 };
@@ -183,6 +184,7 @@ double apart(const std::vector<float>& a, const std::vector<float>& b) {
 
 struct LatentRows {
   std::int64_t batch, queries, keys, splits;
+  KvElements cache = KvElements::as_queries;
 };
 class CudaDecodeLatentTest : public CudaDecodeTest, public ::testing::WithParamInterface<LatentRows> {};
 
@@ -193,6 +195,7 @@ TEST_P(CudaDecodeLatentTest, RepeatsGiveTheSameBits) {
   problem.batch = c.batch, problem.seqlen_q = c.queries, problem.seqlen_k = c.keys, problem.splits = c.splits;
   problem.heads_q = 100, problem.heads_kv = 1, problem.head_dim_qk = 576;
   problem.head_dim_v = 512, problem.latent = true, problem.page_size = 16;
+  problem.cache = c.cache;
   testing::RandomCall call(problem, 9, 8);
   std::vector<KernelConfig> tried = kernels(problem);
   if (!small) tried.resize(1);
@@ -222,7 +225,8 @@ TEST_P(CudaDecodeLatentTest, RepeatsGiveTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Lengths, CudaDecodeLatentTest,
                          ::testing::Values(LatentRows{3, 2, 700, 8}, LatentRows{20, 1, 1200, 16},
                                            LatentRows{16, 1, 2000, 0}, LatentRows{11, 1, 3000, 0},
-                                           LatentRows{8, 1, 4000, 0}));
+                                           LatentRows{8, 1, 4000, 0}, LatentRows{3, 2, 700, 8, KvElements::fp8},
+                                           LatentRows{16, 1, 2000, 0, KvElements::int8}));
 
 // Where there are more pieces than blocks, blocks take them from a queue, which every launch leaves as it was.
 TEST_F(CudaDecodeTest, PiecesAreTakenFromAQueueByAllLaunches) {

@@ -63,24 +63,35 @@ struct PieceWork {
   // Queries of bf16 as fp16, and the rows' scales beside them. A warp has whole rows.
   TS_DEVICE void copy_scaled_queries() const {
     constexpr int kChunks = kDepthQk / 8, kShare = ceil_div(kChunks, 32);
-    const int count = item.rows(args);
 #pragma unroll(kShare == 1 ? 4 : 1)
     for (int row = Team::thread() / 32; row < kTileM; row += Team::kThreads / 32) {
       u32 x[kShare][4];
-#pragma unroll
-      for (int i = 0; i < kShare; ++i) {
-        const int chunk = 32 * i + lane();
-        const bool valid = row < count && chunk * 8 < cfg::kHeadDimQk;
-        load_eight(x[i], valid ? row_of(args.q, args.q_strides, row) + chunk * 16 : static_cast<const char*>(args.q), valid);
-      }
-      const float scale = row_to_halves(x);
-#pragma unroll
-      for (int i = 0; i < kShare; ++i)
-        if (32 * i + lane() < kChunks)
-          store_in_narrow_order(shared + row * kPitchQ + place_in_narrow_order(32 * i + lane()), x[i]);
-      if (lane() == 0)
-        asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared + kRowScalesOffset + 4 * row), "f"(scale) : "memory");
+      load_query(row, x);
+      store_scaled_query(row, x, [&](int chunk, const u32(&eight)[4]) {
+        if (chunk < kChunks) store_in_narrow_order(shared + row * kPitchQ + place_in_narrow_order(chunk), eight);
+      });
     }
+  }
+
+  // A row of the tile, of which each lane of a warp has every 32nd chunk; zeros where it has none.
+  template <int kShare>
+  TS_DEVICE void load_query(int row, u32 (&x)[kShare][4]) const {
+    const int count = item.rows(args);
+#pragma unroll
+    for (int i = 0; i < kShare; ++i) {
+      const int chunk = 32 * i + lane();
+      const bool valid = row < count && chunk * 8 < cfg::kHeadDimQk;
+      load_eight(x[i], valid ? row_of(args.q, args.q_strides, row) + chunk * 16 : static_cast<const char*>(args.q), valid);
+    }
+  }
+  // Calls store(chunk, elements) for each, and stores the row's scale.
+  template <int kShare, class Store>
+  TS_DEVICE void store_scaled_query(int row, u32 (&x)[kShare][4], Store store) const {
+    const float scale = row_to_halves(x);
+#pragma unroll
+    for (int i = 0; i < kShare; ++i) store(32 * i + lane(), x[i]);
+    if (lane() == 0)
+      asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared + kRowScalesOffset + 4 * row), "f"(scale) : "memory");
   }
 
   // Of the thread's two rows.

@@ -89,6 +89,14 @@ TS_DEVICE void tma_load_5d(u32 destination, const void* map, u32 barrier, int c0
       : "memory");
 }
 
+// Bytes in multiples of 16, from and to addresses that are multiples of 16.
+TS_DEVICE void bulk_load(u32 destination, const void* source, u32 bytes, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(destination),
+      "l"(source), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
 // The same with a policy for L2: what is read once leaves it first, what is read again last.
 TS_DEVICE u64 l2_evict_first() {
   u64 policy;

@@ -52,14 +52,6 @@ TS_DEVICE void wgmma_held(float (&d)[32], const u32 (&a)[4], u64 b, int accumula
 }
 #undef TS_WGMMA_HELD
 
-// Bytes in multiples of 16, from and to addresses that are multiples of 16.
-TS_DEVICE void bulk_load(u32 destination, const void* source, u32 bytes, u32 barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(destination),
-      "l"(source), "r"(bytes), "r"(barrier)
-      : "memory");
-}
-
 // 16-byte aligned.
 TS_DEVICE void add_to_memory(float* to, float a, float b, float c, float d) {
   asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(a), "f"(b), "f"(c), "f"(d)

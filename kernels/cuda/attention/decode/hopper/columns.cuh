@@ -8,6 +8,11 @@
 
 namespace ts {
 
+TS_DEVICE void store_chunk(u32 address, const u32 (&x)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
+               : "memory");
+}
+
 template <class Team>
 struct Columns {
   static constexpr int kChunks = kColumnBytes / 16;
@@ -36,6 +41,7 @@ struct Columns {
   template <class Work>
   TS_DEVICE static void copy_queries(const Work& work, u32 destination, bool& has_begun) {
     if (has_begun) Team::sync();  // all have read the ones before
+    if constexpr (kScaledQueries) return copy_scaled_queries(work, destination, has_begun);
     const int count = work.item.rows(work.args);
     const char* rows[kTileM / kRowsAtOnce];
 #pragma unroll
@@ -47,11 +53,37 @@ struct Columns {
     for (int column = 0; column < kColumnsQk; ++column)
       copy<cfg::kHeadDimQk>(destination + column * kQueryColumnBytes, rows, column, work.args.k);
     copy_commit();
-    if (!has_begun) named_barrier_arrive(kQueriesUnderWay, kThreads);
-    has_begun = true;
+    tell_under_way(has_begun);
     copy_wait();
     fence_proxy_async();
     Team::sync();
+  }
+
+ private:
+  // Of bf16 as fp16, and their scales: a warp has whole rows, and loads all of them before it looks at one.
+  template <class Work>
+  TS_DEVICE static void copy_scaled_queries(const Work& work, u32 destination, bool& has_begun) {
+    constexpr int kWarps = Team::kThreads / 32, kRows = kTileM / kWarps, kShare = ceil_div(kColumnsQk * kChunks, 32);
+    u32 x[kRows][kShare][4];
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) work.load_query(Team::thread() / 32 + i * kWarps, x[i]);
+    tell_under_way(has_begun);
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const int row = Team::thread() / 32 + i * kWarps;
+      work.store_scaled_query(row, x[i], [&](int at, const u32(&eight)[4]) {
+        if (at < kColumnsQk * kChunks)
+          store_chunk(destination + at / kChunks * kQueryColumnBytes + row * kColumnBytes + (at % kChunks ^ (row & 7)) * 16,
+                      eight);
+      });
+    }
+    fence_proxy_async();
+    Team::sync();
+  }
+
+  TS_DEVICE static void tell_under_way(bool& has_begun) {
+    if (!has_begun) named_barrier_arrive(kQueriesUnderWay, kThreads);
+    has_begun = true;
   }
 };
 

@@ -5,7 +5,7 @@
     python bench/peers/cuda_attention_families.py --seed 5 --families few,short   of these
     python bench/peers/cuda_attention_families.py --seed 5 --look 8               and of the 8 worst, what the next kernels take
 
-Families of forward: dense, causal (both diagonals, lengths that differ), few (2 to 64 queries behind many keys), short (16 to 300 tokens, large batches),
+Families of forward: dense, causal (both diagonals, lengths that differ), few (2 to 64 queries behind many keys), append (65 to 512, few heads), short (16 to 300 tokens, large batches),
 cross (many queries, some 77 keys), odd (head dims 33 to 255), latent (192 columns of keys, 128 of values), window, alibi, bias (whole or broadcast), sink,
 dropout, packed, fp8, cap (a soft cap). Of backward: gdense, gcausal, gshort, gcross, godd, gwindow, gbias, gpacked; half of them bitwise, half tolerant.
 Peers: cuDNN, FlashAttention-2 and the memory-efficient kernel, as PyTorch has them; for a soft cap FlexAttention. Beside fp8 they compute in bf16, beside a
@@ -376,6 +376,13 @@ def few(draw):
                    mask=draw.choice(("none", "bottom_right")), layout=layout(draw))  # fmt: skip
 
 
+def append(draw):
+    """A few tiles of rows behind many keys, of few heads of keys: tiles of queries alone leave most of the chip idle."""
+    queries = between(draw, 65, 512)
+    return Problem("append", half(draw), between(draw, 1, 4), heads(draw, 8, (1, 1, 2, 4)), queries, between(draw, 2 * queries, 32768), dims(draw),
+                   mask=draw.choice(("none", "bottom_right")), layout=layout(draw))  # fmt: skip
+
+
 def short(draw, family="short", **more):
     tokens = draw.choice((49, 50, 64, 128, 197, 256, 257, between(draw, 16, 300)))
     more.setdefault("kind", half(draw))
@@ -442,7 +449,7 @@ def of_gradients(function):
     return draw_one
 
 
-FAMILIES = (dense, causal, few, short, cross, odd, latent, window, alibi, bias, sink, dropout, packed, fp8, cap,
+FAMILIES = (dense, causal, few, append, short, cross, odd, latent, window, alibi, bias, sink, dropout, packed, fp8, cap,
             *map(of_gradients, (dense, causal, short, cross, odd, window, bias, packed)))  # fmt: skip
 
 

@@ -92,6 +92,42 @@ TS_DEVICE bool join_partials(const Args& args, u32* counter, int count, int own,
   return true;
 }
 
+// The same where a team has few sums of each partial: those of several are asked for together, or the way to memory and
+// back would decide.
+template <int kThreads, int kBlocks, int kSums, class Args, class PlaceOf, class Sync>
+TS_DEVICE bool join_few_sums(const Args& args, u32* counter, int count, int own, PlaceOf place_of, int thread,
+                             u32 wanted, u32 flag, Sync sync, Sum (&sums)[kBlocks][kSums]) {
+  constexpr int kTogether = kSums >= 32 ? 1 : 32 / kSums;
+  const auto place = [&](int part) {
+    return args.partials + static_cast<i64>(place_of(part)) * (kThreads * kBlocks * kSums) + thread * 4;
+  };
+  leave_partial<kThreads>(place(own), wanted, sums);
+  if (!came_last(counter, count, thread, flag, sync)) return false;
+#pragma unroll
+  for (int block = 0; block < kBlocks; ++block) {
+    if (!(wanted >> block & 1)) continue;
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) sums[block][i] = 0;
+#pragma unroll 1
+    for (int first = 0; first < count; first += kTogether) {
+      u32 loaded[kTogether][kSums / 4][4] = {};
+#pragma unroll
+      for (int at = 0; at < kTogether; ++at) {
+        const float* const from = place(imin(first + at, count - 1)) + block * kThreads * kSums;
+#pragma unroll
+        for (int i = 0; i < kSums / 4; ++i) load_chunk_uncached(loaded[at][i], from + i * 4 * kThreads);
+      }
+#pragma unroll
+      for (int at = 0; at < kTogether; ++at) {
+#pragma unroll
+        for (int i = 0; i < kSums; ++i)
+          sums[block][i] += first + at < count ? sum_of_bits(loaded[at][i / 4][i % 4]) : Sum{0};
+      }
+    }
+  }
+  return true;
+}
+
 // The same in two rounds, where one team would read too many partials for the others' patience: neighbouring ones are
 // added in up to kGroups groups, then the groups. `counters` are 1 + kGroups.
 template <int kThreads, int kGroups, int kKept = 64, int kBlocks, int kSums, class Args, class PlaceOf, class Sync>

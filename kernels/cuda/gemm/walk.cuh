@@ -62,13 +62,17 @@ struct Walk {
 
   // Fills in item `item`; false when there is none. `rank` is the block's number in its cluster.
   TS_DEVICE bool find(int item, int rank, Tile& t) {
-    constexpr bool kParts = cfg::kSplitK || cfg::kClusterK > 1;
-    const int splits = cfg::kSplitK ? args.splits : cfg::kClusterK;
-    t.index = cfg::kSplitK ? item / splits : item;
-    t.split = cfg::kClusterK > 1 ? rank : item - t.index * splits;
+    const int splits = cfg::kSplitK ? args.splits : 1;
+    t.index = item / splits;
+    t.split = item - t.index * splits;
     // In 32 bits: a division in 64 bits is a function call, which would make the compiler wait for the wgmma in flight.
-    t.step = kParts ? all_steps * t.split / splits : 0;
-    t.steps = kParts ? all_steps * (t.split + 1) / splits - t.step : all_steps;
+    t.step = cfg::kSplitK ? all_steps * t.split / splits : 0;
+    t.steps = cfg::kSplitK ? all_steps * (t.split + 1) / splits - t.step : all_steps;
+    if constexpr (cfg::kClusterK > 1) {  // the blocks of a cluster share that part
+      const int before = t.steps * rank / cfg::kClusterK;
+      t.steps = t.steps * (rank + 1) / cfg::kClusterK - before;
+      t.step += before;
+    }
     return place(cfg::kClusterK > 1 ? 0 : rank, t);
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "choose/overlapped.hpp"
 #include "choose/rounding.hpp"
@@ -46,11 +47,13 @@ double join_seconds(const KernelConfig& config, const CudaSpec& spec, const Cuda
     const double size = config.algorithm.tile[0] * config.algorithm.tile[1] / kElements;
     return 1e-6 * (spec.gemm.portable_join_us + parts * size * spec.gemm.portable_part_us);
   }
+  const int shares = std::max<int>(config.algorithm.cluster_k, 1);  // each block of a cluster joins one
   const auto round = [&](int count) {
-    return 1e-6 * spec.gemm.join_us + count * static_cast<double>(facts.part_bytes) / spec.gemm.join_bytes_per_second;
+    return 1e-6 * spec.gemm.join_us +
+           count * static_cast<double>(facts.part_bytes) / shares / spec.gemm.join_bytes_per_second;
   };
   const bool in_groups = config.algorithm.pipeline == Pipeline::warp_specialized && !config.algorithm.split_k_atomic &&
-                         config.algorithm.split_k && parts > TS_GEMM_PART_GROUPS &&
+                         config.algorithm.split_k && shares == 1 && parts > TS_GEMM_PART_GROUPS &&
                          facts.accumulators <= TS_GEMM_GROUPED_SUMS;
   if (!in_groups) return round(parts);
   const auto size = static_cast<int>(ceil_div(std::int64_t{parts}, std::int64_t{TS_GEMM_PART_GROUPS}));
@@ -73,9 +76,30 @@ double cluster_pairs_seconds(const CudaSpec& spec, const Algorithm& a, const Cud
   return 1e-9 * spec.gemm.cluster_pairs_ns * static_cast<double>(rows);
 }
 
-/// What a row takes of the way from L2 where the 128 bytes of a step lie in two lines: fp8 with k = 2880 on an H100,
-/// whose tiles of every size took 1.4 to 1.6 ns for each row of a step instead of 1.0.
-constexpr double kTwoLines = 1.5;
+/// Lines of the cache in which 128 bytes of a row lie, in the mean of rows that are packed. Each is a request to L2:
+/// fp8 with k = 2880 took 1.4 to 1.6 ns for each row of a step instead of 1.0 (H100, tiles of every size), 872 x 240 x
+/// 66344 with A along m and B along n 2.3 to 2.4 (H200, 128 x 128 and 128 x 256). Along k the next step asks for the
+/// rest of a line: 1392 x 1392 x 1392 takes no longer for its 1.75.
+double lines_of(std::int64_t row_bytes, bool along_k) {
+  constexpr std::int64_t kLine = 128;
+  constexpr double kMostAlongK = 1.5;
+  const double lines = 2 - static_cast<double>(std::gcd(row_bytes, kLine)) / kLine;
+  return along_k ? std::min(lines, kMostAlongK) : lines;
+}
+
+/// The same of a problem's operands.
+struct Lines {
+  double a, b;
+};
+Lines lines_of(const GemmSignature& signature, const CudaGemmShape& shape) {
+  if (shape.unaligned && shape.may_pad) return {1, 1};  // they are copied to rows of whole lines
+  const auto lines = [&](bool along_k, std::int64_t across, DataType type) {
+    const auto of = [&](std::int64_t elements) { return lines_of(elements * bits_of(type) / 8, along_k); };
+    return along_k ? std::max(of(shape.k), of(shape.k2)) : of(across);
+  };
+  return {lines(signature.layout_a == MatrixOrder::row, shape.m, signature.a),
+          has_weights(signature) ? 1 : lines(signature.layout_b == MatrixOrder::column, shape.n, signature.b)};
+}
 
 /// Microseconds that a tile, or one of `parts` parts of it, takes for a stage of k.
 double step_microseconds(const KernelConfig& config, const CudaGemmResources& facts, const CudaGemmTile& row,
@@ -93,11 +117,9 @@ double step_microseconds(const KernelConfig& config, const CudaGemmResources& fa
   const double rows_b = rows_in_squares(g.layout_b == MatrixOrder::column, a.tile[1]);
   step *= (rows_a + rows_b) / (a.tile[0] + a.tile[1]);
   const Straddling straddles = straddling(g, shape);
-  const double straddling_rows = (straddles.a ? rows_a / a.cluster[1] : 0) + (straddles.b ? rows_b / a.cluster[0] : 0);
   const double busy =
       static_cast<double>(cuda_gemm_tiles(config, shape) * parts) / static_cast<double>(cuda_gemm_places(facts, spec));
-  const Straddling lines = straddling(g, shape, kLineBits);
-  const double line_rows = (lines.a ? rows_a : 0) + (lines.b ? rows_b : 0);
+  const Lines lines = lines_of(g, shape);
   // The cut step's share: 128 x 160 of 144 columns and k of 72, 104 and 136 took 6.6 to 6.9 ns for its rows (H200). Of
   // more steps than the ring has stages products hide it.
   const std::int64_t steps = ceil_div(shape.k, std::int64_t{std::max(facts.stage_k, 1)});
@@ -107,9 +129,18 @@ double step_microseconds(const KernelConfig& config, const CudaGemmResources& fa
   // SMs that share no columns got 10.8 to 12.6 TB/s from L2 together, others up to 17 (one round of 60 to 132 tiles
   // with 64 columns and more, H200). In clusters that copy A once their way from L2 bounded none: memory did.
   const bool one_row = shape.grouping == GemmGrouping::none && shape.m <= a.tile[0] && busy <= 1 && a.cluster[1] == 1;
-  const double way_ns = a.cluster_k > 1 || one_row ? spec.gemm.apart_row_ns : spec.gemm.row_ns;
-  const double row_ns =
-      std::max(way_ns * (rows_a + rows_b + (kTwoLines - 1) * line_rows), straddle_ns * straddling_rows);
+  // So do parts where they are many: 528 x 16 x 80592 by 64 x 64 in 14 took 37.7 us, in 12 by clusters of four 30.6.
+  constexpr int kManyParts = 8;
+  const double way_ns = a.cluster_k > 1 || one_row || parts > kManyParts ? spec.gemm.apart_row_ns : spec.gemm.row_ns;
+  const double straddling_rows = (straddles.a ? rows_a / a.cluster[1] : 0) + (straddles.b ? rows_b / a.cluster[0] : 0);
+  // Requests of a row. Across k a cluster's blocks each ask for a part of what they share; all get all.
+  const auto requests = [&](double lines_of_row, bool along_k, bool straddle, int shared_by) {
+    if (along_k) return lines_of_row;
+    return std::max({1.0, lines_of_row / shared_by, straddle ? straddle_ns / way_ns / shared_by : 0});
+  };
+  const double asked = rows_a * requests(lines.a, g.layout_a == MatrixOrder::row, straddles.a, a.cluster[1]) +
+                       rows_b * requests(lines.b, g.layout_b == MatrixOrder::column, straddles.b, a.cluster[0]);
+  const double row_ns = std::max(way_ns * asked, straddle_ns * straddling_rows);
   step = std::max(step, 1e-3 * row_ns * facts.blocks_per_sm * std::min(busy, 1.0));
   step += spec.gemm.transpose_us * facts.transposed_rows / 128;
   // A's rows that a group does not have are left out.

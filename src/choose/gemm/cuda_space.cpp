@@ -14,7 +14,8 @@ namespace {
 constexpr int kLeastSide = 16, kMostSide = 256, kMostStages = 12;
 constexpr int kBlocks[] = {1, 2, 3, 4};  // of an SM; more than two of small tiles alone
 constexpr int kSmallTile = 64 * 64;
-constexpr int kSharings = 11;  // of k: none, by parts, by parts in any order, stream-K, clusters of 2 to 8
+// Of k: none, by parts, by parts in any order, stream-K, clusters of 2 to 8, parts by such clusters.
+constexpr int kFirstCluster = 4, kClusters = 7, kSharings = kFirstCluster + 2 * kClusters;
 
 /// Whether a side is worth trying for a size: not the double of a side that holds all of it.
 bool is_clamped(int side, int least, std::int64_t size) {
@@ -47,14 +48,15 @@ struct Space {
     if (!passes(cuda_gemm_tile_rules(), config)) return;
     const bool is_small = a.pipeline == Pipeline::mma_sm80 && a.tile[0] * a.tile[1] <= kSmallTile;
     for (const int blocks : is_small ? std::span(kBlocks) : std::span(kBlocks).first(2))
-      for (const auto& [m, n] : {std::pair{1, 1}, std::pair{2, 1}, std::pair{1, 2}})
+      for (const auto& [m, n] : {std::pair{1, 1}, std::pair{2, 1}, std::pair{1, 2}, std::pair{2, 2}})
         for (int shared = 0; shared < kSharings; ++shared) {
           a.block_per_cu = static_cast<std::int16_t>(blocks);
           a.cluster = {static_cast<std::uint8_t>(m), static_cast<std::uint8_t>(n)};
-          a.split_k = shared == 1 || shared == 2;
+          const bool in_clusters = shared >= kFirstCluster, parts = shared >= kFirstCluster + kClusters;
+          a.split_k = shared == 1 || shared == 2 || parts;
           a.split_k_atomic = shared == 2;
           a.stream_k = shared == 3;
-          a.cluster_k = static_cast<std::uint8_t>(shared > 3 ? shared - 2 : 1);  // 2 to 8 blocks
+          a.cluster_k = static_cast<std::uint8_t>(in_clusters ? 2 + (shared - kFirstCluster) % kClusters : 1);
           a.stages = kFewestStages;
           a.vector = widths.front();
           if (!passes(cuda_gemm_tile_rules(), config) || !shares_if_asked(config)) continue;

@@ -54,8 +54,9 @@ int cuda_gemm_splits(const KernelConfig& config, const CudaGemmTile* row, const 
   const std::int64_t most = row == nullptr ? kMostSplits : std::max(row->splits, 2);
   const std::int64_t steps = cuda_gemm_steps(shape, std::max<int>(config.algorithm.tile[2], 1));
   const std::int64_t tiles = std::max<std::int64_t>(cuda_gemm_tiles(config, shape), 1);
-  const std::int64_t one_round = cuda_gemm_places(facts, spec) / tiles;
-  const int limit = static_cast<int>(std::min(std::clamp<std::int64_t>(one_round, 2, most), steps));
+  const std::int64_t shared_by = std::max<std::int64_t>(config.algorithm.cluster_k, 1);
+  const std::int64_t one_round = cuda_gemm_blocks_at_a_time(config.algorithm, facts, spec) / shared_by / tiles;
+  const int limit = static_cast<int>(std::min(std::clamp<std::int64_t>(one_round, 2, most), steps / shared_by));
   int best = std::min(limit, 2);
   for (int splits = best + 1; splits <= limit; ++splits)
     if (cuda_gemm_item_seconds(config, facts, row, spec, shape, splits) <
@@ -80,7 +81,8 @@ int cuda_gemm_cluster_k(const KernelConfig& config, const CudaGemmTile& row, con
   for (int blocks = most; blocks > 1; --blocks) {
     if (!a.transpose_c && a.tile[1] % (16 * blocks) != 0) continue;  // shares that are no whole slabs
     a.cluster_k = static_cast<std::uint8_t>(blocks);
-    const double seconds = cuda_gemm_item_seconds(tried, facts, &row, spec, shape, 1);
+    const int splits = cuda_gemm_splits(tried, &row, spec, shape);
+    const double seconds = cuda_gemm_item_seconds(tried, facts, &row, spec, shape, splits);
     if (seconds >= least) break;
     best = blocks;
     least = seconds;
@@ -118,9 +120,10 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmTile* row,
   // A cluster that shares a tile by k has no other one.
   work.blocks = facts.persistent && a.cluster_k == 1 ? std::min(work.items, at_a_time * cluster) : work.items;
   if (a.split_k) {
-    work.places = a.split_k_atomic ? tiles : work.items;
-    work.counters = tiles * facts.counters;
-    if (a.pipeline == Pipeline::warp_specialized && !a.split_k_atomic) work.counters *= 1 + TS_GEMM_PART_GROUPS;
+    work.places = a.split_k_atomic ? tiles : tiles * work.splits;
+    work.counters = tiles * facts.counters * a.cluster_k;
+    const bool in_groups = a.pipeline == Pipeline::warp_specialized && !a.split_k_atomic && a.cluster_k == 1;
+    if (in_groups) work.counters *= 1 + TS_GEMM_PART_GROUPS;
   }
   if (a.pipeline == Pipeline::warp_specialized && shape.grouping == GemmGrouping::none) {
     const std::int64_t rows_of_tiles = ceil_div(shape.m, std::int64_t{a.tile[0]} * a.cluster[0]) * a.cluster[0];

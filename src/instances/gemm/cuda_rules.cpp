@@ -126,8 +126,12 @@ bool fields_belong(const Subject& s) {
   rest.split_k = false;
   if (s.algorithm().pipeline == Pipeline::skinny_tma) rest.prefetch_weights = false;
   if (is_warp_specialized(s)) {
-    const bool alone = !s.algorithm().split_k && rest.cluster == decltype(rest.cluster){1, 1};
-    if (alone && !rest.stream_k && !rest.ping_pong) rest.cluster_k = 1;
+    const Algorithm& a = s.algorithm();
+    // Of parts that clusters share each block joins as many columns, of a transposed tile as many eights of rows.
+    const int sums = a.transpose_c ? s.tile_m() / 8 : s.tile_n() / 8;
+    const bool joins = a.split_k && !a.split_k_atomic && sums % std::max<int>(a.cluster_k, 1) == 0;
+    const bool one = rest.cluster == decltype(rest.cluster){1, 1}, alone = one && !a.split_k;
+    if ((alone || (one && joins)) && !rest.stream_k && !rest.ping_pong) rest.cluster_k = 1;
     // With multicast beside it stream-K spills: its walk stays in the producer's few registers.
     if (alone && rest.cluster_k == 1) rest.stream_k = false;
     rest.cluster = {1, 1};
@@ -237,7 +241,8 @@ bool fits_many_sums(const Subject& s, const CudaGemmResources& facts) {
 
 /// Three warpgroups leave each thread 128 registers: parts of 192 x 192 that are joined spilled 4 to 204 bytes with
 /// every epilogue but a bias (ptxas 13.0); parts of 176 columns and of transposed tiles did not. Beside a tensor of
-/// int32 those of 64 x 128 in clusters spilled too, and of 128 x 128 all; of 160 to 256 columns and 256 x 128 none.
+/// int32 those of 64 x 128 in clusters spilled too, and of 128 x 128 all; of 160 to 256 columns and 256 x 128 none. In
+/// clusters of 2 x 2 four of 16 kernels of 128 x 128 spilled 16 to 36 bytes, all with an epilogue.
 bool fits_joined_parts(const Subject& s) {
   const Algorithm& a = s.algorithm();
   const GemmSignature& g = s.signature();
@@ -245,6 +250,7 @@ bool fits_joined_parts(const Subject& s) {
   if (a.wave[0] == 3 && !a.transpose_c && s.tile_n() >= 192) return false;
   const bool beside_integers = g.aux == DataType::int32 && std::ranges::any_of(g.epilogue_ops, reads_tensor);
   const bool clusters = a.cluster[0] * a.cluster[1] > 1;
+  if (a.cluster[0] * a.cluster[1] > 2 && s.tile_m() * s.tile_n() == 128 * 128 && !g.epilogue_ops.empty()) return false;
   if (!beside_integers || s.tile_n() < 128) return true;
   return a.wave[0] == 1 ? !clusters : !(s.tile_m() == 128 && s.tile_n() == 128);
 }

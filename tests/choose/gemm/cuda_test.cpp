@@ -501,11 +501,26 @@ TEST(CudaGemmRank, SplitsHaveAStageEach) {
   EXPECT_EQ(cuda_gemm_splits(config, nullptr, arch("sm_90a"), {128, 4096, 128}), 2);
 }
 
+TEST(CudaGemmRank, EachBlockOfAClusterJoinsAShareOfItsParts) {
+  KernelConfig config = hopper_config();
+  config.algorithm.tile = {64, 64, 64};
+  config.algorithm.wave = {1};
+  config.algorithm.cluster_k = 4;
+  config.algorithm.split_k = true;
+  const CudaGemmWork work = cuda_gemm_work(config, arch("sm_90a"), {88, 80, 37264});  // four tiles
+  EXPECT_GT(work.splits, 4);
+  EXPECT_EQ(work.blocks, 4 * 4 * work.splits);
+  EXPECT_LE(work.blocks, 132);
+  EXPECT_EQ(work.places, 4 * work.splits) << "of whole tiles";
+  EXPECT_EQ(work.counters, 4 * 4 * cuda_gemm_resources(config).counters);
+  EXPECT_EQ(cuda_gemm_work(config, arch("sm_90a"), {88, 80, 256}).splits, 1) << "each block has a step";
+}
+
 TEST(CudaGemmRank, PartsFillTheChipAsFarAsTheyPay) {
   const auto best = [](const CudaGemmShape& shape) {
     const auto ranked = ranked_cuda_gemm(arch("sm_90a"), bf16(), shape);
     const KernelConfig& config = ranked.front().recipe.main();
-    return std::pair{config, cuda_gemm_work(config, arch("sm_90a"), shape).splits};
+    return std::pair{config, cuda_gemm_work(config, arch("sm_90a"), shape).splits * config.algorithm.cluster_k};
   };
   int before = 1;
   for (const std::int64_t k : {1024, 4096, 16384, 65536}) {

@@ -278,7 +278,8 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   turned_share.algorithm.tile[0] = 192;
   check(portable, "fields_belong_to_pipeline", [](S&, A& a) { a.cluster_k = 2; });
   check(exchanging, "fields_belong_to_pipeline", [](S&, A& a) { a.cluster = {2, 1}; });
-  check(exchanging, "fields_belong_to_pipeline", [](S&, A& a) { a.split_k = true; });
+  check(exchanging, "fields_belong_to_pipeline", [](S&, A& a) { a.split_k = a.split_k_atomic = true; });
+  check(turned_share, "fields_belong_to_pipeline", [](S&, A& a) { a.split_k = true, a.tile[0] = 80; });
   check(exchanging, "fields_belong_to_pipeline", [](S&, A& a) { a.stream_k = true; });
   check(exchanging, "fields_belong_to_pipeline", [](S&, A& a) { a.tile[0] = 128, a.wave[0] = 2, a.ping_pong = true; });
   check(exchanging, "groups_are_carried", [](S& s, A&) { s.grouping = GemmGrouping::masked; });

@@ -272,7 +272,7 @@ struct Consumer : TransposedSlabs {
     const auto sync = [this] { named_barrier_sync(barrier(), 128); };
     constexpr int kKept = cfg::kWarpgroups == 3 ? 32 : 64;  // a third warpgroup leaves each thread 128 registers
     const auto unit_of = [this](int index) {
-      return (index * kCluster + static_cast<int>(rank)) * kTileWarpgroups + tile_warpgroup();
+      return (index * kClusterBlocks + static_cast<int>(rank)) * kTileWarpgroups + tile_warpgroup();
     };
     if constexpr (cfg::kStreamK) {
       if (t.steps == walk.all_steps) return true;
@@ -291,6 +291,23 @@ struct Consumer : TransposedSlabs {
       return false;
     } else if constexpr (cfg::kSplitKAtomic) {
       return add_partials<128>(args, unit_of(t.index), thread(), wanted, shared.flag(warpgroup), sync, sums);
+    } else if constexpr (cfg::kClusterK > 1) {  // the block has whole sums of its cluster for a share of the tile
+      const int unit = unit_of(t.index);
+      Sum own[kRowBlocks][kOwnSums];
+#pragma unroll
+      for (int rb = 0; rb < kRowBlocks; ++rb) {
+#pragma unroll
+        for (int i = 0; i < kOwnSums; ++i) own[rb][i] = sums[rb][i];
+      }
+      const bool last = join_few_sums<128>(
+          args, args.counters + unit, args.splits, t.split, [&](int part) { return unit * args.splits + part; },
+          thread(), wanted, shared.flag(warpgroup), sync, own);
+#pragma unroll
+      for (int rb = 0; rb < kRowBlocks; ++rb) {
+#pragma unroll
+        for (int i = 0; i < kOwnSums; ++i) sums[rb][i] = own[rb][i];
+      }
+      return last;
     } else {
       const int unit = unit_of(t.index);
       u32* const counters = args.counters + (1 + TS_GEMM_PART_GROUPS) * unit;
@@ -359,9 +376,9 @@ struct Consumer : TransposedSlabs {
         }
       }
       bool mine = true;
-      if constexpr (cfg::kSplitK || cfg::kStreamK) mine = join(walk, t, sums);
       if constexpr (cfg::kClusterK > 1)
         exchange_sums(shared.exchange(warpgroup), shared.exchanged(warpgroup), rank, thread(), sums);
+      if constexpr (cfg::kSplitK || cfg::kStreamK) mine = join(walk, t, sums);
       if constexpr (kTransposed) {
         if (mine) finish_transposed(part, sums, factor);
       } else if (mine) {

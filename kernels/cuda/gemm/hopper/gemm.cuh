@@ -21,7 +21,8 @@
 //   kClusterM, kClusterN        blocks that share tiles of b (neighbours along m) or of a (along n) by multicast
 //   kClusterK                   blocks that share a tile by k and add their partials through each other's shared memory
 //                               (exchange.cuh), 1 to 8. From 2 on kClusterM and kClusterN are 1, without groups,
-//                               block scales, kPingPong, kSplitK and kStreamK; kTileN is a multiple of 16 * kClusterK, or
+//                               block scales, kPingPong, kSplitKAtomic and kStreamK; with kSplitK a cluster has one of
+//                               the parts, and each block joins equal shares of them; kTileN is a multiple of 16 * kClusterK, or
 //                               transposed with kStoreTmaBox kTileM of 8 * kClusterK, with 48 rows or more for each
 //   kBlocksPerSm                blocks that share an SM
 //   kProducerRegisters          of a thread that copies; those that multiply share the rest

@@ -182,8 +182,10 @@ static_assert((!kCopiesRows || cfg::kCopyRows % 8 == 0) && cfg::kTileM / cfg::kC
 static_assert(!kCopiesRows || (cfg::kGrouping != TS_GEMM_UNGROUPED && cfg::kRowMajorA && !kWeights && kCluster == 1),
               "rows are left out where groups end, of an a along k, without clusters and weights");
 static_assert(cfg::kClusterK == 1 || (kCluster == 1 && cfg::kGrouping == TS_GEMM_UNGROUPED && !cfg::kPingPong &&
-                                     !cfg::kSplitK && !cfg::kStreamK && !kPromote && !kWeights),
+                                     !cfg::kSplitKAtomic && !cfg::kStreamK && !kPromote && !kWeights),
               "a cluster that shares a tile by k shares nothing else, and its tiles are neither grouped nor weights");
+static_assert(cfg::kClusterK == 1 || !cfg::kSplitK || kOwnSums * cfg::kClusterK == kSums,
+              "of parts of k that clusters share each block has as many sums to join");
 static_assert(kTransposed ? !cfg::kStoreTmaBox || kOwnRows * cfg::kClusterK == cfg::kTileM
                           : cfg::kTileN % (16 * cfg::kClusterK) == 0,
               "blocks of a cluster finish whole slabs of 16 columns, or equal shares of rows where the copy engine stores");

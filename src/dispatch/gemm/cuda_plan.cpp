@@ -295,12 +295,16 @@ bool CudaGemmPlan::has_edges() const {
 Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) const {
   const GemmProblem& p = problem();
   const bool stream = algorithm_.pipeline == Pipeline::skinny_tma;
+  // `edge_rows` of a box where the operand ends; 0: whole boxes, along k of `box_rows`, else of as many as it has of k.
   const auto operand = [&](const GemmOperand& x, std::int64_t members, DataType type, bool along_k, std::int64_t rows,
-                           std::int64_t k, int box_rows, TsCudaTensorMap& map) -> Status {
+                           std::int64_t k, int box_rows, int edge_rows, TsCudaTensorMap& map) -> Status {
     const TensorMapFormat format{.element = map_element(type)};
     const auto size = static_cast<std::uint64_t>(bytes_of(type));
-    const auto box_inner = static_cast<std::uint32_t>(128 / size);
-    const std::uint32_t box_outer = along_k ? static_cast<std::uint32_t>(box_rows) : box_inner;
+    const auto box_k = static_cast<std::uint32_t>(128 / size);
+    const auto box_other = edge_rows != 0 ? static_cast<std::uint32_t>(edge_rows)
+                           : along_k      ? static_cast<std::uint32_t>(box_rows)
+                                          : box_k;
+    const std::uint32_t box_inner = along_k ? box_k : box_other, box_outer = along_k ? box_other : box_k;
     if (a.alpha == 0) {  // one zero, and zeros around it
       const TensorMapDimension dimensions[] = {{1, 0, box_inner}, {1, kUnit, box_outer}, {1, kUnit, 1}};
       return encode_tensor_map(steps_.context(), format, zeros_, dimensions, map);
@@ -317,27 +321,33 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
   const int rows_b = stream ? algorithm_.tile[1] : algorithm_.tile[1] / algorithm_.cluster[0];
   const std::int64_t members = row_members(p);
   const bool along_k_a = p.order_a == MatrixOrder::row, along_k_b = p.order_b == MatrixOrder::column;
-  const auto operand_a = [&](int box_rows, TsCudaTensorMap& map, TsCudaTensorMap& map2) -> Status {
-    TS_TRY(operand(a.a, members, p.type_a, along_k_a, p.m, p.k, box_rows, map));
-    return p.k2 == 0 ? Status{} : operand(a.a2, members, p.type_a, along_k_a, p.m, p.k2, box_rows, map2);
+  const auto operand_a = [&](int box_rows, int edge_rows, TsCudaTensorMap& map, TsCudaTensorMap& map2) -> Status {
+    TS_TRY(operand(a.a, members, p.type_a, along_k_a, p.m, p.k, box_rows, edge_rows, map));
+    if (p.k2 == 0) return {};
+    return operand(a.a2, members, p.type_a, along_k_a, p.m, p.k2, box_rows, edge_rows, map2);
   };
-  const auto operand_b = [&](int box_rows, TsCudaTensorMap& map, TsCudaTensorMap& map2) -> Status {
-    TS_TRY(operand(a.b, p.batch, p.type_b, along_k_b, p.n, p.k, box_rows, map));
-    return p.k2 == 0 ? Status{} : operand(a.b2, p.batch, p.type_b, along_k_b, p.n, p.k2, box_rows, map2);
+  const auto operand_b = [&](int box_rows, int edge_rows, TsCudaTensorMap& map, TsCudaTensorMap& map2) -> Status {
+    TS_TRY(operand(a.b, p.batch, p.type_b, along_k_b, p.n, p.k, box_rows, edge_rows, map));
+    if (p.k2 == 0) return {};
+    return operand(a.b2, p.batch, p.type_b, along_k_b, p.n, p.k2, box_rows, edge_rows, map2);
   };
   const int rows_a = stream ? static_cast<int>(std::min<std::int64_t>(facts_.copy_rows, p.m)) : facts_.copy_rows;
-  TS_TRY(operand_a(rows_a, maps.a, maps.a2));
+  TS_TRY(operand_a(rows_a, 0, maps.a, maps.a2));
   const bool weights = algorithm_.pipeline == Pipeline::weight_only;
-  TS_TRY(weights ? encode_weights(a, maps.b) : operand_b(rows_b, maps.b, maps.b2));
+  TS_TRY(weights ? encode_weights(a, maps.b) : operand_b(rows_b, 0, maps.b, maps.b2));
   if (has_edges()) {
-    // Of what a cluster shares, the share in which the last tile ends.
-    const auto rows_of_edge = [](std::int64_t size, int tile, int blocks) {
-      return static_cast<int>(size % tile % (tile / std::max(blocks, 1)));
+    // Of what a cluster shares, the share in which the last tile ends; of what lies along m or n, the last box.
+    const auto rows_of_edge = [](std::int64_t size, DataType type, bool along_k, int tile, int blocks) {
+      if (along_k) return static_cast<int>(size % tile % (tile / std::max(blocks, 1)));
+      const std::int64_t elements = 128 / bytes_of(type), unit = kUnit / bytes_of(type);
+      return static_cast<int>(size % elements + (unit - size % unit) % unit);
     };
-    const int edge_a = rows_of_edge(p.m, algorithm_.tile[0], algorithm_.cluster[1]);
-    const int edge_b = rows_of_edge(p.n, algorithm_.tile[1], algorithm_.cluster[0]);
-    if (edge_a != 0 && along_k_a) TS_TRY(operand_a(edge_a, maps.edge_a, maps.edge_a2));
-    if (edge_b != 0 && along_k_b && !weights) TS_TRY(operand_b(edge_b, maps.edge_b, maps.edge_b2));
+    const int edge_a = rows_of_edge(p.m, p.type_a, along_k_a, algorithm_.tile[0], algorithm_.cluster[1]);
+    if (edge_a != 0) TS_TRY(operand_a(rows_a, edge_a, maps.edge_a, maps.edge_a2));
+    if (!weights) {
+      const int edge_b = rows_of_edge(p.n, p.type_b, along_k_b, algorithm_.tile[1], algorithm_.cluster[0]);
+      if (edge_b != 0) TS_TRY(operand_b(rows_b, edge_b, maps.edge_b, maps.edge_b2));
+    }
   }
   return encode_result_maps(steps_.context(), p, facts_, algorithm_, a, maps);
 }

@@ -134,9 +134,9 @@ void CudaGemmPlans::compute(const std::vector<GemmProblem>& problems) const {
     for (const Candidate& candidate : ranking->candidates)
       if (seen.insert(candidate.recipe.main().algorithm.pipeline).second) {
         KernelConfig config = candidate.recipe.main();
-        // Every other one in parts, of memory or of a cluster.
+        // Every other one in parts, of memory, of a cluster, or of clusters.
         const std::uint64_t turn = seed + seen.size();
-        config.algorithm.split_k = turn % 4 == 0;
+        config.algorithm.split_k = turn % 4 == 0 || turn % 8 == 6;
         if (turn % 4 == 2) {
           config.algorithm.stages = std::min<std::uint8_t>(config.algorithm.stages, 3);  // room for what is received
           config.algorithm.split_k_atomic = config.algorithm.stream_k = config.algorithm.ping_pong = false;
@@ -317,6 +317,61 @@ TEST_F(CudaGemmPlans, WholeNumbersOfEveryLayoutComeOutExactly) {
   cases.push_back({turned, false});
   cases.push_back({odd, false, 1});
   repeat(cases);
+}
+
+/// m, n and k that end within the last box of a copy, by tiles of every kind.
+TEST_F(CudaGemmPlans, MatricesEndWithinTheirBoxes) {
+  std::vector<Case> cases;
+  std::size_t turn = 0;
+  for (const DataType type : {DataType::bf16, DataType::fp16, DataType::fp8, DataType::tf32})
+    for (const auto& [a, b] : {std::pair{MatrixOrder::row, MatrixOrder::column},
+                               {MatrixOrder::row, MatrixOrder::row},
+                               {MatrixOrder::column, MatrixOrder::row},
+                               {MatrixOrder::column, MatrixOrder::column}}) {
+      constexpr std::int64_t kDepths[] = {16, 48, 336, 1072, 80};  // one step, parts of one, the ring's many
+      const std::int64_t rest = type == DataType::fp8 ? 0 : 8;     // rows are whole 16 bytes
+      const auto more = static_cast<std::int64_t>(turn % 3);
+      GemmProblem problem = gemm_problem(type, 192 + rest + 48 * more, 224 + rest, kDepths[turn % 5] + rest);
+      problem.order_a = a;
+      problem.order_b = b;
+      problem.batch = turn % 4 == 1 ? 2 : 1;
+      problem.beta = turn % 3 == 2 && type != DataType::fp8;
+      cases.push_back({problem, true});
+      ++turn;
+    }
+  GemmProblem odd = bf16(203, 77, 331);  // that rows are padded to whole 16 bytes, not what they hold
+  odd.unaligned = true;
+  cases.push_back({odd, true, 1});
+  odd.order_a = MatrixOrder::column;
+  odd.order_b = MatrixOrder::row;
+  cases.push_back({odd, true, 1});
+  std::vector<std::vector<KernelConfig>> drawn;
+  std::vector<KernelConfig> all;
+  for (const Case& one : cases) {
+    std::vector<KernelConfig> some;
+    std::size_t at = drawn.size();
+    for (const KernelConfig& config : configs_for(one.problem, true))
+      if (config.algorithm.pipeline == Pipeline::warp_specialized && (some.empty() || at++ % 37 == 0))
+        some.push_back(config);
+    EXPECT_FALSE(some.empty()) << to_line(one.problem);
+    std::ranges::copy(some, std::back_inserter(all));
+    drawn.push_back(some);
+  }
+  ASSERT_NO_FATAL_FAILURE(build(all));
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(to_line(cases[i].problem));
+    const auto whole = DeviceGemm::create(*context, cases[i].problem, 7, GemmValues::whole, cases[i].offset).value();
+    const CudaBuffer d = whole.make_d(stream.handle()).value();
+    for (const KernelConfig& config : drawn[i]) {
+      SCOPED_TRACE(native_name(config));
+      const auto made = plan(cases[i].problem, config);
+      ASSERT_NE(made, nullptr);
+      for (int repeat = 0; repeat < 2; ++repeat) {
+        ASSERT_EQ(words(whole.queue(*made, d, {.stream = stream.handle()})), "");
+        EXPECT_EQ(whole.judge(whole.fetch(d, stream.handle()).value()), "") << "repeat " << repeat;
+      }
+    }
+  }
 }
 
 TEST_F(CudaGemmPlans, WholeNumbersOfEveryTypeComeOutExactly) {
@@ -661,7 +716,7 @@ TEST_F(CudaGemmPlans, BlocksOfAClusterShareTilesByK) {
       SCOPED_TRACE(native_name(config));
       const auto made = plan(problem, config);
       ASSERT_NE(made, nullptr);
-      EXPECT_EQ(made->workspace_bytes(), 0U);
+      EXPECT_EQ(made->workspace_bytes() == 0, !config.algorithm.split_k);
       for (const DeviceGemm* call : {&whole, &normal}) {
         std::vector<std::byte> first;
         for (int repeat = 0; repeat < 3; ++repeat) {

@@ -58,7 +58,8 @@
 //      {kSlabRowBytes / 2, kTileM, 1}, swizzle of kSlabRowBytes bytes
 //   a2, b2 (kMmPlusMm)  as a and b, with k2
 //   edge_a, edge_b, edge_a2, edge_b2 (with args.edges)  as a to b2, boxes of m % kTileM % (kTileM / kClusterN) rows and
-//      of n % kTileN % (kTileN / kClusterM) columns; needed where these are not 0 and layout.cuh's kCutsA and kCutsB hold
+//      of n % kTileN % (kTileN / kClusterM) columns; of what lies along m or n of m % kTileK and n % kTileK elements,
+//      rounded up to whole 16 bytes. Needed where these are not 0 and layout.cuh's kCutsA and kCutsB hold
 // float32 operands have maps of type tfloat32, which rounds them. Pointers and strides of what has a map are multiples
 // of 16 bytes.
 #pragma once

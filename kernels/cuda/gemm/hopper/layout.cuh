@@ -42,9 +42,10 @@ constexpr int kOwnRows = kTransposed ? 2 * kOwnSums : cfg::kTileM;
 constexpr int kOwnColumns = kTransposed ? cfg::kTileN : cfg::kTileN / cfg::kClusterK;
 // With groups only the rows of a's tile that the group has are copied, kCopyRows at a time.
 constexpr bool kCopiesRows = cfg::kCopyRows < cfg::kTileM / cfg::kClusterN;
-// Whether edge maps may cut a and b: what lies along k.
-constexpr bool kCutsA = !kMnMajorA && cfg::kGrouping == TS_GEMM_UNGROUPED;
-constexpr bool kCutsB = !kMnMajorB && cfg::kGrouping == TS_GEMM_UNGROUPED && !kWeights;
+// Whether edge maps may cut a and b. Along m or n the last of a tile's boxes would be a second size of them, where the
+// tile is no multiple of theirs.
+constexpr bool kCutsA = cfg::kGrouping == TS_GEMM_UNGROUPED && (!kMnMajorA || cfg::kTileM % kTileK == 0);
+constexpr bool kCutsB = cfg::kGrouping == TS_GEMM_UNGROUPED && !kWeights && (!kMnMajorB || cfg::kTileN % kTileK == 0);
 constexpr int kColumnBytes = kTileK * 128;  // MN-major: squares of kTileK elements
 constexpr int kColumnsA = ceil_div(cfg::kTileM, kTileK);
 constexpr int kColumnsB = ceil_div(cfg::kTileN, kTileK);
@@ -54,6 +55,8 @@ constexpr int kColumnRowBytesB = cfg::kTileN < kTileK ? cfg::kTileN * kElementBy
 #else
 constexpr int kColumnRowBytesB = 128;
 #endif
+constexpr int kRowsA = kMnMajorA ? kColumnsA * kTileK : cfg::kTileM;  // that a stage has places for
+constexpr int kRowsB = kMnMajorB ? kColumnsB * kTileK : cfg::kTileN;
 constexpr int kRowBytesB = kTileK * bits_of_type(cfg::kTypeB) / 8;
 constexpr int kBytesA = kMnMajorA ? kColumnsA * kColumnBytes : cfg::kTileM * kTileK * kElementBytes;
 constexpr int kBytesB = kMnMajorB ? kColumnsB * kColumnBytes : cfg::kTileN * kRowBytesB;

@@ -51,12 +51,13 @@ struct Producer {
     return mask;
   }
 
-  // Of an operand: of a box with all rows of a share of the tile, and of the one where it ends.
+  // Of an operand: of a whole box, and of the one where the operand ends.
   struct Maps {
     const void *whole, *edge;
   };
 
-  // One operand of a stage. kParts blocks of the cluster share it; this block copies share number `part`.
+  // One operand of a stage, of which `rows` are there. kParts blocks of the cluster share it; this block copies share
+  // number `part`.
   template <bool kMnMajor, int kTile, int kParts>
   static TS_DEVICE void load_operand(u32 destination, const Maps& of, u32 barrier, int first, int rows, int k,
                                      int batch, int part, u32 mask) {
@@ -64,9 +65,10 @@ struct Producer {
       constexpr int kColumns = ceil_div(kTile, kTileK) / kParts;
 #pragma unroll
       for (int i = 0; i < kColumns; ++i) {
-        const int column = part * kColumns + i;
-        load(destination + column * kColumnBytes, of.whole, barrier, first + kTileK * column, k, batch, mask,
-             kParts > 1);
+        const int before = (part * kColumns + i) * kTileK;
+        if (rows <= before) return;
+        load(destination + before * 128, rows < before + kTileK ? of.edge : of.whole, barrier, first + before, k, batch,
+             mask, kParts > 1);
       }
     } else {
       constexpr int kRows = kTile / kParts;
@@ -79,10 +81,12 @@ struct Producer {
 
   // Where a or b ends within a tile, only the rows that exist are copied, by maps of that size. The rest of the stage
   // is multiplied into rows and columns that are not stored. The copy engine could fill it with zeros, but is slow at
-  // that when many blocks ask for it: 385x4096x4096 took 34.5 us, 512x4096x4096 24.0.
-  template <bool kCut>
-  static TS_DEVICE int rows_there(const TsCudaGemmArgs& args, int first, int limit, int tile) {
-    return kCut && args.edges ? imin(imax(limit - first, 0), tile) : tile;
+  // that when many blocks ask for it: 385x4096x4096 took 34.5 us, 512x4096x4096 24.0. What lies along m or n comes in
+  // whole 16 bytes.
+  template <bool kCut, bool kMnMajor, int kRows>
+  static TS_DEVICE int rows_there(const TsCudaGemmArgs& args, int first, int limit) {
+    constexpr int kUnit = kMnMajor ? 16 / kElementBytes : 1;
+    return kCut && args.edges ? imin(ceil_div(imax(limit - first, 0), kUnit) * kUnit, kRows) : kRows;
   }
 
   // The rows of a that the tile's group has. The rest of the stage is multiplied into rows that are not stored.
@@ -115,12 +119,10 @@ struct Producer {
     KeptPanel<kKeepsB> kept_b;
     for (int item = blockIdx.x / kClusterBlocks; walk.find(item, rank, t); item += gridDim.x / kClusterBlocks) {
       const int batch_a = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
-      const int rows_a = rows_there<kCutsA>(args, t.row, args.m, cfg::kTileM);
-      const int rows_b = rows_there<kCutsB>(args, t.column, args.n, cfg::kTileN);
-      const u32 bytes_a =
-          kCopiesRows ? copies_of_rows(t) * cfg::kCopyRows * 128
-                      : kBytesA - (cfg::kTileM - rows_a) * (kBytesA / cfg::kTileM);
-      const u32 bytes_b = kBytesB - (cfg::kTileN - rows_b) * (kBytesB / cfg::kTileN);
+      const int rows_a = rows_there<kCutsA, kMnMajorA, kRowsA>(args, t.row, args.m);
+      const int rows_b = rows_there<kCutsB, kMnMajorB, kRowsB>(args, t.column, args.n);
+      const u32 bytes_a = kCopiesRows ? copies_of_rows(t) * cfg::kCopyRows * 128 : rows_a * (kBytesA / kRowsA);
+      const u32 bytes_b = rows_b * (kBytesB / kRowsB);
       const auto copy_step = [&](int s, bool has_a, bool has_b) {
         const u32 full = shared.arrived(place.index);
         const bool second = cfg::kMmPlusMm && t.step + s >= walk.first_steps;

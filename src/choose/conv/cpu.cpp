@@ -80,6 +80,10 @@ Result<KernelConfig> packing_kernel(const CpuFacts& facts, const ConvProblem& pr
   ConvProblem typical = packing_of(problem);
   typical.in_w += kTypicalPixels - 1;
   std::vector<Candidate> candidates = plain_candidates(facts, typical, 1);
+  // What is packed is read by one kernel alone, and direct kernels are not linked in: without a compiler nobody could.
+  std::erase_if(candidates, [](const Candidate& candidate) {
+    return candidate.recipe.main().algorithm.pipeline == Pipeline::direct;
+  });
   if (candidates.empty()) return std::unexpected(no_kernel(facts));
   return candidates.front().recipe.main();
 }

@@ -231,6 +231,18 @@ TEST(CpuConvChoice, DirectKernelsGoFirstWhereColumnsAreFew) {
   }
 }
 
+// Only one kernel reads what is packed: it must be there without a compiler.
+TEST(CpuConvChoice, FiltersAreNotPackedForDirectKernels) {
+  ConvProblem few = in_fp32(square(4, 56));
+  few.groups = 9;
+  few.c = 5;
+  few.k = 3;
+  EXPECT_EQ(packing_kernel(testing::every_level(1), few).value().algorithm.pipeline, Pipeline::blocked);
+  few.packed_w = true;
+  EXPECT_EQ(rank(testing::every_level(1), few).value().candidates.front().recipe.main().algorithm.pipeline,
+            Pipeline::blocked);
+}
+
 TEST(CpuConvTerms, NothingIsCountedOfNothing) {
   ConvProblem problem = in_fp32(square(16, 8));
   problem.batch = 0;

@@ -59,6 +59,8 @@ INSTANTIATE_TEST_SUITE_P(Xeon, Regret,
                                            Bound{"x86_64_amx", "conv_xeon_amx_held_out.csv", 1.02, 1.42},
                                            Bound{"x86_64_amx", "conv_xeon_amx_first.csv", 1.03, 1.36},
                                            Bound{"x86_64_amx", "conv_xeon_amx_networks.csv", 1.01, 1.02},
+                                           Bound{"x86_64_amx", "conv_xeon_amx_direct_held_out.csv", 1.02, 1.4},
+                                           Bound{"x86_64_amx", "conv_xeon_amx_weight.csv", 1.01, 1.05},
                                            Bound{"x86_64_v4_bf16", "conv_xeon_held_out.csv", 1.02, 1.7}));
 
 }  // namespace

@@ -47,7 +47,9 @@ struct NoBias {
   }
 };
 
-// A bias that is read element by element, with any strides; `column` is the key of the thread's first score.
+// A bias that is read element by element, with any strides; `column` is the key of the thread's first score. The two forms of
+// kMayBeAdjacent take registers that decode does not have.
+template <bool kMayBeAdjacent = true>
 struct GlobalBias {
   const TsCudaAttentionArgs& args;
   const Lengths lengths;
@@ -57,7 +59,7 @@ struct GlobalBias {
   // Scores times `factor` plus the bias. Where keys follow one another their distances are known when this is compiled:
   // otherwise a score costs a multiplication of 64 bits.
   TS_DEVICE void add(float factor, float (&s)[kScores]) const {
-    if (args.bias_strides.column == 1) {
+    if (kMayBeAdjacent && args.bias_strides.column == 1) {
       add_as<true>(factor, s);
     } else {
       add_as<false>(factor, s);

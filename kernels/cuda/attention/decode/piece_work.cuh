@@ -123,7 +123,7 @@ struct PieceWork {
   TS_DEVICE void finish_logits_of(float (&s)[kCount], int first, bool cut) const {
     const int column = first + 2 * (lane() & 3);
     if (cfg::kSoftCap && cut) mask(s, column);  // a soft cap mixes neighbours: no hidden NaN may reach them
-    finish_logits(args, scale(), alibi, GlobalBias{args, item.length, place, column}, column, s);
+    finish_logits(args, scale(), alibi, GlobalBias<false>{args, item.length, place, column}, column, s);
     if (cut) mask(s, column);
   }
 

@@ -231,7 +231,7 @@ struct Consumer {
       }
     } else if constexpr (cfg::kBias) {
       const Tile tile = TileRing::read(shared, slot);
-      finish_logits(args, scale, alibi, GlobalBias{args, tile.length, place(tile), column}, column, s);
+      finish_logits(args, scale, alibi, GlobalBias<>{args, tile.length, place(tile), column}, column, s);
     } else {
       finish_logits(args, scale, alibi, NoBias{}, column, s);
     }

@@ -205,7 +205,7 @@ struct Attention {
       const bool cut = n >= whole_end || n < whole_begin;
       if (cfg::kSoftCap && cut) mask(first_key);  // a soft cap mixes neighbours: no hidden NaN may reach them
       const int column = first_key + 2 * (lane() & 3);
-      finish_logits(args, args.scale, alibi, GlobalBias{args, length, place, column}, column, s);
+      finish_logits(args, args.scale, alibi, GlobalBias<>{args, length, place, column}, column, s);
       if (cut) mask(first_key);
       float factor[2];
       update_softmax<false, true>(s, rows, factor, unit);

@@ -471,7 +471,7 @@ TEST_F(CudaGemmPlans, PartsAreAddedInAnyOrderWhereThatIsAskedFor) {
 }
 
 TEST_F(CudaGemmPlans, OnlyTolerantDispatchersAddPartsInAnyOrder) {
-  const GemmProblem problem = bf16(128, 256, 16384);
+  const GemmProblem problem = bf16(512, 512, 16384);
   Dispatcher bitwise({.device = {DeviceKind::cuda, 0}});
   Dispatcher tolerant({.device = {DeviceKind::cuda, 0}, .determinism = Determinism::tolerant});
   const auto usual = bitwise.plan(problem), other = tolerant.plan(problem);

@@ -299,7 +299,7 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
       const bool many_heads = part_rows >= static_cast<double>(kManyRows);
       const bool one_each = longer.blocks <= static_cast<std::int64_t>(slots);
       const bool spread = static_cast<double>(longer.pieces) >= model.list.busy * chip.sms / 2;  // of one sequence
-      const bool behind = shape.batch > kMostOrderedSequences;
+      const bool behind = shape.batch > kMostOrderedSequences || shape.ragged;
       best = s.latent && (many_heads || one_each || (spread && behind)) ? longer : take_least(model.list.piece_steps);
       if (model.cluster) limit = model.cluster->may_take * for_longest.seconds;
     }

@@ -44,6 +44,7 @@ constexpr int kSharedBytes = kRowScalesOffset + (kScaledQueries ? 4 * kTileM : 0
 constexpr bool kStartsEarly = false;
 constexpr bool kClusters = false;
 constexpr bool kLongFirst = false;  // (list.cuh)
+constexpr bool kLongestFirst = true;
 constexpr bool kFindsEven = !cfg::kGroupMode;  // that all sequences of a list are of one length
 constexpr int kClusterPartOffset = 0;  // none
 

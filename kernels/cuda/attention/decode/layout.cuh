@@ -72,6 +72,7 @@ constexpr bool kStartsEarly = false;
 #endif
 constexpr bool kClusters = false;
 constexpr bool kLongFirst = cfg::kTakesFromQueue;  // of a queue (list.cuh)
+constexpr bool kLongestFirst = false;
 constexpr bool kFindsEven = !cfg::kGroupMode;  // that all sequences of a list are of one length
 
 static_assert(cfg::kTileN % 16 == 0, "a warp's keys of a step: products of depth 16");

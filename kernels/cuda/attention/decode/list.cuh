@@ -167,7 +167,7 @@ class WorkList {
     first_ = static_cast<int>(sum);
     total_ = static_cast<int>(total);
     Team::sync();
-    if constexpr (Team::kTakesFromQueue && !kLongFirst) {
+    if constexpr (Team::kTakesFromQueue && kLongestFirst) {
       if (args.long_first) begin_with_longest(shared);
     }
   }

@@ -60,6 +60,7 @@ constexpr bool kStartsEarly = cfg::kPaged && !cfg::kGroupMode && cfg::kBlocksPer
 constexpr bool kClusters = false;
 constexpr bool kLooksLate = true;  // at the numbers of pages (PagesOfStep)
 constexpr bool kLongFirst = true;  // of a queue (list.cuh)
+constexpr bool kLongestFirst = false;
 // Whether a list finds out that all its sequences are of one length: packed ones have other numbers of items, and of two
 // blocks long steps, or a window on both sides, leave no register for it.
 constexpr bool kFindsEven =

@@ -78,6 +78,7 @@ constexpr bool kStartsEarly = false;
 constexpr bool kClusters = cfg::kPaged && !cfg::kGroupMode;  // may join an item's pieces (cluster_join.cuh)
 constexpr bool kLooksLate = false;  // at the numbers of pages: there is no register for it (PagesOfStep)
 constexpr bool kLongFirst = false;  // of a queue, where registers do not spill for it (list.cuh)
+constexpr bool kLongestFirst = !cfg::kGroupMode;  // the same
 constexpr bool kFindsEven = !cfg::kGroupMode;  // that all sequences of a list are of one length
 
 enum NamedBarrier { kConsumersMeet = 1, kProducersMeet, kFirstIsReady, kSecondIsReady, kQueriesUnderWay, kFirstHasScored };

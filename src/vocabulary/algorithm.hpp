@@ -94,10 +94,10 @@ enum class Pipeline : std::uint8_t {
   basic_async_v1,
   wavelet,
   depthwise,
-  grouped,    ///< NVIDIA, convolution: groups of 4, 8 or 16 channels on tensor cores
+  grouped,    ///< NVIDIA, convolution: groups of 2, 4, 8 or 16 channels on tensor cores
   halo,       ///< NVIDIA Hopper, convolution: pixels come to shared memory once for all taps
   stem,       ///< NVIDIA, convolution: images of 1 to 4 channels on tensor cores
-  direct,     ///< NVIDIA, convolution: few channels, each pixel of a box of results brought once for all taps
+  direct,     ///< convolution of few channels: NVIDIA, pixels of a box come once for all taps; CPU, pixels along lanes
   pointwise,  ///< NVIDIA, convolution: few channels and one tap, pixels from memory straight to tensor cores
 };
 template <>

@@ -17,7 +17,6 @@ import argparse
 import itertools
 import json
 import math
-import random
 import sys
 import time
 from pathlib import Path
@@ -29,6 +28,7 @@ from torch.nn.functional import scaled_dot_product_attention
 import tilesmith
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import families  # noqa: E402
 import kernels  # noqa: E402
 import timing  # noqa: E402
 
@@ -328,23 +328,18 @@ class Peers:
         return found
 
 
-def between(draw, low, high, unit=1):
-    """By its logarithm, a multiple of unit."""
-    return max(unit, round(math.exp(draw.uniform(math.log(low), math.log(high))) / unit) * unit)
-
-
 def half(draw):
     return draw.choice(("bf16", "bf16", "fp16"))
 
 
 def heads(draw, most=32, groups=(1, 1, 2, 4, 8, 0)):
     """Of queries and of keys; group 0: one head of keys."""
-    group, count = draw.choice(groups), between(draw, 1, most)
+    group, count = draw.choice(groups), families.between(draw, 1, most)
     return (count, 1) if group == 0 else (max(1, count // group) * group, max(1, count // group))
 
 
 def width(draw):
-    return draw.choice((64, 64, 128, 128, 96, 80, 192, 256, between(draw, 32, 256, 8)))
+    return draw.choice((64, 64, 128, 128, 96, 80, 192, 256, families.between(draw, 32, 256, 8)))
 
 
 def layout(draw, square=False):
@@ -356,14 +351,14 @@ def dims(draw, dim=None):
 
 
 def drawn_lengths(draw):
-    queries = between(draw, 64, 8192)
-    return queries, queries if draw.random() < 0.5 else between(draw, 64, 8192)
+    queries = families.between(draw, 64, 8192)
+    return queries, queries if draw.random() < 0.5 else families.between(draw, 64, 8192)
 
 
 def dense(draw, family="dense", **more):
     queries, keys = drawn_lengths(draw)
     more.setdefault("kind", half(draw))
-    return Problem(family, batch=between(draw, 1, 32), heads=heads(draw), queries=queries, keys=keys, dims=more.pop("dims", None) or dims(draw),
+    return Problem(family, batch=families.between(draw, 1, 32), heads=heads(draw), queries=queries, keys=keys, dims=more.pop("dims", None) or dims(draw),
                    layout=layout(draw, queries == keys and family != "latent"), **more)  # fmt: skip
 
 
@@ -372,32 +367,32 @@ def causal(draw, family="causal", **more):
 
 
 def few(draw):
-    return Problem("few", half(draw), between(draw, 1, 64), heads(draw, 64), draw.randint(2, 64), between(draw, 512, 32768), dims(draw),
+    return Problem("few", half(draw), families.between(draw, 1, 64), heads(draw, 64), draw.randint(2, 64), families.between(draw, 512, 32768), dims(draw),
                    mask=draw.choice(("none", "bottom_right")), layout=layout(draw))  # fmt: skip
 
 
 def append(draw):
     """A few tiles of rows behind many keys, of few heads of keys: tiles of queries alone leave most of the chip idle."""
-    queries = between(draw, 65, 512)
-    return Problem("append", half(draw), between(draw, 1, 4), heads(draw, 8, (1, 1, 2, 4)), queries, between(draw, 2 * queries, 32768), dims(draw),
+    queries = families.between(draw, 65, 512)
+    return Problem("append", half(draw), families.between(draw, 1, 4), heads(draw, 8, (1, 1, 2, 4)), queries, families.between(draw, 2 * queries, 32768), dims(draw),
                    mask=draw.choice(("none", "bottom_right")), layout=layout(draw))  # fmt: skip
 
 
 def short(draw, family="short", **more):
-    tokens = draw.choice((49, 50, 64, 128, 197, 256, 257, between(draw, 16, 300)))
+    tokens = draw.choice((49, 50, 64, 128, 197, 256, 257, families.between(draw, 16, 300)))
     more.setdefault("kind", half(draw))
-    return Problem(family, batch=between(draw, 16, 256), heads=heads(draw, 16, (1,)), queries=tokens, keys=tokens, dims=dims(draw, draw.choice((64, 64, 32, 80, 128))),
+    return Problem(family, batch=families.between(draw, 16, 256), heads=heads(draw, 16, (1,)), queries=tokens, keys=tokens, dims=dims(draw, draw.choice((64, 64, 32, 80, 128))),
                    mask=draw.choice(("none", "none", "bottom_right")), layout=layout(draw, True), **more)  # fmt: skip
 
 
 def cross(draw, family="cross", **more):
     more.setdefault("kind", half(draw))
-    return Problem(family, batch=between(draw, 1, 32), heads=heads(draw, 24, (1,)), queries=between(draw, 64, 4096), keys=draw.choice((77, 77, 154, 231, between(draw, 16, 512))),
+    return Problem(family, batch=families.between(draw, 1, 32), heads=heads(draw, 24, (1,)), queries=families.between(draw, 64, 4096), keys=draw.choice((77, 77, 154, 231, families.between(draw, 16, 512))),
                    dims=dims(draw, draw.choice((40, 64, 80, 128, 160))), layout=layout(draw), **more)  # fmt: skip
 
 
 def odd(draw, family="odd", **more):
-    return draw.choice((dense, causal))(draw, family, dims=dims(draw, draw.choice((between(draw, 33, 255), between(draw, 32, 256, 2), between(draw, 32, 256, 4)))), **more)
+    return draw.choice((dense, causal))(draw, family, dims=dims(draw, draw.choice((families.between(draw, 33, 255), families.between(draw, 32, 256, 2), families.between(draw, 32, 256, 4)))), **more)
 
 
 def latent(draw):
@@ -405,7 +400,7 @@ def latent(draw):
 
 
 def window(draw, family="window", **more):
-    left, right = between(draw, 16, 4096), draw.choice((0, between(draw, 16, 1024)))
+    left, right = families.between(draw, 16, 4096), draw.choice((0, families.between(draw, 16, 1024)))
     return dense(draw, family, window=(left, right), mask="none" if right else "bottom_right", **more)
 
 
@@ -426,7 +421,7 @@ def dropout(draw):
 
 
 def packed(draw, family="packed", **more):
-    members, longest = between(draw, 2, 64), between(draw, 32, 4096)
+    members, longest = families.between(draw, 2, 64), families.between(draw, 32, 4096)
     lengths = [draw.randint(max(1, longest // 8), longest) for _ in range(members)]
     more.setdefault("kind", half(draw))
     return Problem(family, batch=members, heads=heads(draw), queries=max(lengths), keys=max(lengths), dims=dims(draw), mask=draw.choice(("none", "bottom_right")),
@@ -434,7 +429,7 @@ def packed(draw, family="packed", **more):
 
 
 def fp8(draw):
-    return draw.choice((dense, causal))(draw, "fp8", kind="fp8", dims=dims(draw, draw.choice((64, 128, 256, between(draw, 32, 256, 16)))))
+    return draw.choice((dense, causal))(draw, "fp8", kind="fp8", dims=dims(draw, draw.choice((64, 128, 256, families.between(draw, 32, 256, 16)))))
 
 
 def cap(draw):
@@ -453,16 +448,13 @@ FAMILIES = (dense, causal, few, append, short, cross, odd, latent, window, alibi
             *map(of_gradients, (dense, causal, short, cross, odd, window, bias, packed)))  # fmt: skip
 
 
-def drawn(families, count, seed):
-    """So many of each, in turns. A family's do not depend on which others are drawn."""
-    rows = []
-    for family in families:
-        draw, row = random.Random(f"{family.__name__} {seed}"), []
-        while len(row) < count:
-            if (problem := family(draw)).fits():
-                row.append(problem)
-        rows.append(row)
-    return [problem for turn in zip(*rows) for problem in turn]
+def drawn(wanted, count, seed):
+    """So many of each, in turns."""
+
+    def maker(family):
+        return lambda draw: problem if (problem := family(draw)).fits() else None
+
+    return families.drawn({family.__name__: maker(family) for family in wanted}, count, seed)
 
 
 def host_us(call, sets):
@@ -494,19 +486,6 @@ def timed(problem, options, names=()):
     best = min(peers, key=times.get) if peers else None
     host = {} if names else {name: host_us(call, sets) for name, call in ours.items() | ({(best, peers[best])} if best else set())}
     return times, best, host, kernel, apart
-
-
-def summary(rows, worst):
-    for family in dict.fromkeys(row["family"] for row in rows):
-        ratios = [row["ratio"] for row in rows if row["family"] == family and row["ratio"]]
-        if ratios:
-            print(f"{family:8} {timing.geometric_mean(ratios):6.3f} x the best peer, smallest {min(ratios):.3f}, {sum(r < 0.95 for r in ratios)} of {len(ratios)} below 0.95")
-    rows = [row for row in rows if row["ratio"]]
-    if not rows:
-        return
-    print(f"all      {timing.geometric_mean([row['ratio'] for row in rows]):6.3f} x the best peer, {len(rows)} problems; the worst:")
-    for row in sorted(rows, key=lambda row: row["ratio"])[:worst]:
-        print(f"{row['ratio']:6.3f} {1e3 * row['milliseconds']['tilesmith']:9.2f} us, {row['best']} {1e3 * row['milliseconds'][row['best']]:9.2f}  {row['problem']}  {row['kernel']}")
 
 
 def main():
@@ -548,7 +527,7 @@ def main():
             rows.append(row)
             keep()
     print(f"timed after {time.monotonic() - begin:.1f} s")
-    summary(rows, options.worst)
+    families.summary(rows, options.worst, "the best peer")
     if options.look:
         look(problems, rows, options, begin, keep)
 

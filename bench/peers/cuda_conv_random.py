@@ -15,7 +15,6 @@ import argparse
 import itertools
 import json
 import math
-import random
 import sys
 import time
 from pathlib import Path
@@ -26,6 +25,7 @@ import torch
 import tilesmith
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import families  # noqa: E402
 import kernels  # noqa: E402
 import timing  # noqa: E402
 
@@ -36,13 +36,8 @@ LEAST_PRODUCTS = 1 << 24
 CLOSE = 1.2e-2  # relative root of the mean square between the two results
 
 
-def between(draw, low, high, unit=1):
-    """By its logarithm, a multiple of unit."""
-    return max(unit, round(math.exp(draw.uniform(math.log(low), math.log(high))) / unit) * unit)
-
-
 def eights(draw, low=8, high=512):
-    return draw.choice((between(draw, low, high, 8), 1 << draw.randint(math.ceil(math.log2(low)), int(math.log2(high)))))
+    return draw.choice((families.between(draw, low, high, 8), 1 << draw.randint(math.ceil(math.log2(low)), int(math.log2(high)))))
 
 
 def layer(draw, c, k, groups=1, dimensions=None, taps=None, stride=None):
@@ -53,20 +48,20 @@ def layer(draw, c, k, groups=1, dimensions=None, taps=None, stride=None):
         taps = (one,) * dimensions
         if dimensions == 3:
             taps = draw.choice((taps, taps, (1, one, one), (one, 1, 1)))
-    side = {1: lambda: between(draw, 100, 10000), 2: lambda: between(draw, 7, 224), 3: lambda: between(draw, 7, 64)}[dimensions]()
-    size = (side,) * dimensions if dimensions < 3 else (between(draw, 4, 32), side, side)
+    side = {1: lambda: families.between(draw, 100, 10000), 2: lambda: families.between(draw, 7, 224), 3: lambda: families.between(draw, 7, 64)}[dimensions]()
+    size = (side,) * dimensions if dimensions < 3 else (families.between(draw, 4, 32), side, side)
     stride = stride or draw.choice((1, 1, 1, 2))
     dilation = draw.choice((1, 1, 1, 1, 2)) if max(taps) > 1 and stride == 1 else 1
     padding = tuple(dilation * (tap - 1) // 2 for tap in taps)
     shape = "x".join(map(str, taps)) if len(set(taps)) > 1 or dimensions == 3 else f"{taps[0]}x{taps[0]}" if dimensions == 2 else f"{taps[0]}"
-    batch = between(draw, 1, 128)
+    batch = families.between(draw, 1, 128)
     words = (f"{dimensions}-D {shape}", f"s{stride}" if stride > 1 else "", f"d{dilation}" if dilation > 1 else "", f"{groups * c}-{groups * k}",
              f"{groups} groups" if groups > 1 else "", f"@{'x'.join(map(str, size if dimensions == 3 else size[:1]))}", f"x {batch}")  # fmt: skip
     return (" ".join(filter(None, words)), batch, groups * c, groups * k, size, taps, stride, padding, dilation, groups)
 
 
 def odd_channels(draw):
-    channels = between(draw, 5, 260)
+    channels = families.between(draw, 5, 260)
     return channels if channels % 8 else channels + draw.randint(1, 7)
 
 
@@ -76,7 +71,7 @@ def odd(draw):
 
 def narrow(draw):
     channels = draw.choice((2, 4, 8, 12, 16, 24, 32))
-    return layer(draw, channels, channels * draw.choice((1, 1, 1, 2)), groups=between(draw, 8, 512 // channels), dimensions=draw.choice((1, 2, 2, 2)))
+    return layer(draw, channels, channels * draw.choice((1, 1, 1, 2)), groups=families.between(draw, 8, 512 // channels), dimensions=draw.choice((1, 2, 2, 2)))
 
 
 def thin(draw):
@@ -99,10 +94,10 @@ FAMILIES = {
     "first": lambda draw: layer(draw, draw.randint(1, 4), eights(draw, 16, 128), dimensions=draw.choice((1, 2, 2, 2, 3)), stride=draw.choice((1, 2))),
     "groups": lambda draw: layer(draw, eights(draw, 8, 128), eights(draw, 8, 128), groups=draw.randint(2, 8)),
     "narrow": narrow,
-    "pairs": lambda draw: layer(draw, 2, 2, groups=between(draw, 16, 512, 4)),
+    "pairs": lambda draw: layer(draw, 2, 2, groups=families.between(draw, 16, 512, 4)),
     "thin": thin,
     "slices": slices,
-    "depthwise": lambda draw: layer(draw, 1, 1, groups=between(draw, 16, 1024, 8)),
+    "depthwise": lambda draw: layer(draw, 1, 1, groups=families.between(draw, 16, 1024, 8)),
 }  # fmt: skip
 
 
@@ -121,16 +116,17 @@ def fits(drawn):
     return max(batch * c * math.prod(size), pixels * k) <= MOST_ELEMENTS and LEAST_PRODUCTS <= products <= MOST_PRODUCTS
 
 
-def drawn(families, count, seed):
-    """So many layers of each family with a type each, in turns. A family's do not depend on which others are drawn."""
-    rows = []
-    for family in families:
-        draw, row = random.Random(f"{family} {seed}"), []
-        while len(row) < count:
-            if fits(found := FAMILIES[family](draw)):
-                row.append((family, draw.choice(("bf16", "bf16", "fp16")), found))
-        rows.append(row)
-    return [each for turn in zip(*rows) for each in turn]
+def drawn(names, count, seed):
+    """So many layers of each family with a type each, in turns."""
+
+    def maker(family):
+        def one(draw):
+            found = FAMILIES[family](draw)
+            return (family, draw.choice(("bf16", "bf16", "fp16")), found) if fits(found) else None
+
+        return one
+
+    return families.drawn({family: maker(family) for family in names}, count, seed)
 
 
 def line(direction, kind, drawn):
@@ -169,16 +165,6 @@ def timed(direction, kind, drawn, names, options):
         calls = {name: (ours_of(direction, drawn, name), sets) for name in names}
         others = timing.burst_medians(calls, options.rounds, options.rest, options.burst)
     return found, kernel, apart, others
-
-
-def summary(rows, worst):
-    for what in ("family", "direction"):
-        for each in dict.fromkeys(row[what] for row in rows):
-            ratios = [row["ratio"] for row in rows if row[what] == each]
-            print(f"{each:10} {timing.geometric_mean(ratios):6.3f} x cuDNN, smallest {min(ratios):.3f}, {sum(r < 0.95 for r in ratios)} of {len(ratios)} below 0.95")
-    print(f"all        {timing.geometric_mean([row['ratio'] for row in rows]):6.3f} x cuDNN, {len(rows)} cells; the worst:")
-    for row in sorted(rows, key=lambda row: row["ratio"])[:worst]:
-        print(f"{row['ratio']:6.3f} {1e3 * row['milliseconds']['tilesmith']:8.1f} us, {1e3 * row['milliseconds']['cuDNN']:8.1f}  {row['problem']}  {row['kernel']}")
 
 
 def main():
@@ -233,7 +219,7 @@ def main():
         if options.json:
             Path(options.json).write_text(json.dumps(rows, indent=1))
     print(f"timed after {time.monotonic() - begin:.1f} s")
-    summary(rows, options.worst)
+    families.summary(rows, options.worst, "cuDNN", ("family", "direction"))
 
 
 if __name__ == "__main__":

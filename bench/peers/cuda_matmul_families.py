@@ -15,7 +15,6 @@ import argparse
 import itertools
 import json
 import math
-import random
 import sys
 import time
 from pathlib import Path
@@ -25,6 +24,7 @@ import torch
 import tilesmith
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import families  # noqa: E402
 import kernels  # noqa: E402
 import timing  # noqa: E402
 
@@ -96,14 +96,9 @@ class Problem:
         return torch.matmul(a, b, out=out)
 
 
-def between(draw, low, high, unit=1):
-    """By its logarithm, a multiple of unit."""
-    return max(unit, round(math.exp(draw.uniform(math.log(low), math.log(high))) / unit) * unit)
-
-
 def awkward(draw, low, high):
     """Odd, and every second one a prime."""
-    size = between(draw, low, high) | 1
+    size = families.between(draw, low, high) | 1
     while draw.random() < 0.5 and any(size % d == 0 for d in range(3, math.isqrt(size) + 1, 2)):
         size += 2
     return size
@@ -114,75 +109,72 @@ def half(draw):
 
 
 def layouts(draw):
-    return Problem("layouts", half(draw), draw.choice(LAYOUTS), *(between(draw, 64, 8192, 8) for _ in "mnk"))
+    return Problem("layouts", half(draw), draw.choice(LAYOUTS), *(families.between(draw, 64, 8192, 8) for _ in "mnk"))
 
 
 def odd(draw):
     n, k = draw.choice(((True, False), (False, True), (True, True)))
-    return Problem("odd", half(draw), draw.choice(LAYOUTS), between(draw, 16, 8192), *(awkward(draw, 64, 8192) if x else between(draw, 64, 8192, 8) for x in (n, k)))
+    return Problem("odd", half(draw), draw.choice(LAYOUTS), families.between(draw, 16, 8192), *(awkward(draw, 64, 8192) if x else families.between(draw, 64, 8192, 8) for x in (n, k)))
 
 
 def eighths(draw):
-    return Problem("eighths", half(draw), draw.choice(LAYOUTS[:2]), between(draw, 16, 8192), *(8 * (between(draw, 8, 1024) | 1) for _ in "nk"))
+    return Problem("eighths", half(draw), draw.choice(LAYOUTS[:2]), families.between(draw, 16, 8192), *(8 * (families.between(draw, 8, 1024) | 1) for _ in "nk"))
 
 
 def few(draw):
     kind = draw.choice(("bf16", "fp16", "fp8"))
     words = ("scale",) if kind == "fp8" else ()
-    return Problem("few", kind, "rcr" if kind == "fp8" else draw.choice(LAYOUTS[:2]), draw.randint(1, 16), *(between(draw, 512, 32768, 16) for _ in "nk"), words=words)
+    return Problem("few", kind, "rcr" if kind == "fp8" else draw.choice(LAYOUTS[:2]), draw.randint(1, 16), *(families.between(draw, 512, 32768, 16) for _ in "nk"), words=words)
 
 
 def columns(draw):
-    return Problem("columns", half(draw), draw.choice(LAYOUTS), between(draw, 256, 16384), between(draw, 1, 64), between(draw, 256, 8192, 8))
+    return Problem("columns", half(draw), draw.choice(LAYOUTS), families.between(draw, 256, 16384), families.between(draw, 1, 64), families.between(draw, 256, 8192, 8))
 
 
 def deep(draw):
-    return Problem("deep", half(draw), draw.choice(LAYOUTS), *(between(draw, 16, 1024, 8) for _ in "mn"), between(draw, 8192, 131072, 8))
+    return Problem("deep", half(draw), draw.choice(LAYOUTS), *(families.between(draw, 16, 1024, 8) for _ in "mn"), families.between(draw, 8192, 131072, 8))
 
 
 def batch(draw):
-    return Problem("batch", half(draw), draw.choice(LAYOUTS), *(between(draw, 16, 2048, 8) for _ in "mn"),
-                   draw.choice((64, 128, between(draw, 16, 2048, 8))), batch=between(draw, 2, 256))  # fmt: skip
+    return Problem("batch", half(draw), draw.choice(LAYOUTS), *(families.between(draw, 16, 2048, 8) for _ in "mn"),
+                   draw.choice((64, 128, families.between(draw, 16, 2048, 8))), batch=families.between(draw, 2, 256))  # fmt: skip
 
 
 def tf32(draw):
-    return Problem("tf32", "tf32", draw.choice(LAYOUTS), *(between(draw, 32, 4096, draw.choice((1, 4, 8))) for _ in "mnk"))
+    return Problem("tf32", "tf32", draw.choice(LAYOUTS), *(families.between(draw, 32, 4096, draw.choice((1, 4, 8))) for _ in "mnk"))
 
 
 def int8(draw):
-    return Problem("int8", "int8", draw.choice(LAYOUTS[:2]), between(draw, 17, 8192), *(between(draw, 64, 8192, draw.choice((8, 16))) for _ in "nk"))
+    return Problem("int8", "int8", draw.choice(LAYOUTS[:2]), families.between(draw, 17, 8192), *(families.between(draw, 64, 8192, draw.choice((8, 16))) for _ in "nk"))
 
 
 def fp8(draw):
-    return Problem("fp8", "fp8", "rcr", between(draw, 1, 8192), *(between(draw, 64, 16384, 16) for _ in "nk"), words=("scale",))
+    return Problem("fp8", "fp8", "rcr", families.between(draw, 1, 8192), *(families.between(draw, 64, 16384, 16) for _ in "nk"), words=("scale",))
 
 
 def fp8rows(draw):
-    return Problem("fp8rows", "fp8", "rcr", between(draw, 1, 8192), *(between(draw, 64, 16384, 16) for _ in "nk"), words=("scales",))
+    return Problem("fp8rows", "fp8", "rcr", families.between(draw, 1, 8192), *(families.between(draw, 64, 16384, 16) for _ in "nk"), words=("scales",))
 
 
 def bias(draw):
-    return Problem("bias", half(draw), draw.choice(LAYOUTS[:2]), between(draw, 1, 8192), *(between(draw, 64, 16384, 8) for _ in "nk"),
+    return Problem("bias", half(draw), draw.choice(LAYOUTS[:2]), families.between(draw, 1, 8192), *(families.between(draw, 64, 16384, 8) for _ in "nk"),
                    words=("bias", *draw.choice(((), ("relu",), ("gelu_tanh",)))))  # fmt: skip
 
 
 def beta(draw):
-    return Problem("beta", half(draw), draw.choice(LAYOUTS), between(draw, 1, 8192), *(between(draw, 64, 8192, 8) for _ in "nk"), words=("beta",))
+    return Problem("beta", half(draw), draw.choice(LAYOUTS), families.between(draw, 1, 8192), *(families.between(draw, 64, 8192, 8) for _ in "nk"), words=("beta",))
 
 
 FAMILIES = (layouts, odd, eighths, few, columns, deep, batch, tf32, int8, fp8, fp8rows, bias, beta)
 
 
-def drawn(families, count, seed):
-    """So many of each, in turns. A family's do not depend on which others are drawn."""
-    rows = []
-    for family in families:
-        draw, row = random.Random(f"{family.__name__} {seed}"), []
-        while len(row) < count:
-            if (problem := family(draw)).fits():
-                row.append(problem)
-        rows.append(row)
-    return [problem for turn in zip(*rows) for problem in turn]
+def drawn(wanted, count, seed):
+    """So many of each, in turns."""
+
+    def maker(family):
+        return lambda draw: problem if (problem := family(draw)).fits() else None
+
+    return families.drawn({family.__name__: maker(family) for family in wanted}, count, seed)
 
 
 def candidates_of(problem, first):
@@ -213,15 +205,6 @@ def timed(problem, options, kernels=()):
 
     contenders = {name: (by_name(name), sets) for name in kernels} or {"tilesmith": (problem.ours, sets)}
     return timing.burst_medians({**contenders, "cuBLAS": (problem.peer, sets)}, options.rounds, options.rest, options.burst), kernel, apart
-
-
-def summary(rows, worst):
-    for family in dict.fromkeys(row["family"] for row in rows):
-        ratios = [row["ratio"] for row in rows if row["family"] == family]
-        print(f"{family:8} {timing.geometric_mean(ratios):6.3f} x cuBLAS, smallest {min(ratios):.3f}, {sum(r < 0.95 for r in ratios)} of {len(ratios)} below 0.95")
-    print(f"all      {timing.geometric_mean([row['ratio'] for row in rows]):6.3f} x cuBLAS, {len(rows)} problems; the worst:")
-    for row in sorted(rows, key=lambda row: row["ratio"])[:worst]:
-        print(f"{row['ratio']:6.3f} {1e3 * row['milliseconds']['tilesmith']:9.2f} us, {1e3 * row['milliseconds']['cuBLAS']:9.2f}  {row['problem']}  {row['kernel']}")
 
 
 def main():
@@ -269,7 +252,7 @@ def main():
         print(f"{ratio:6.3f} {1e3 * times['tilesmith']:9.2f} us  {problem}  {kernel}{wrong}", flush=True)
         keep()
     print(f"timed after {time.monotonic() - begin:.1f} s")
-    summary(rows, options.worst)
+    families.summary(rows, options.worst, "cuBLAS")
     if options.look:
         look(problems, rows, options, begin, keep)
 

@@ -337,15 +337,13 @@ void run_data(const void* args_pointer, long long task, void* memory) {
   const TsConvArgs& args = arguments(args_pointer);
   const Grid grid(args);
   const Scratch w(args, grid, memory);
-  const auto next = [&](long long count) {
-    const long long i = task % count;
-    task /= count;
-    return i;
-  };
-  const long long first = next(grid.blocks) * kBlockChannels, end = min_of(channels_of(args), first + kBlockChannels);
-  const long long pixel = next(grid.pixel_runs) * grid.pixels_of_task, line = next(grid.line_runs) * grid.lines_of_task;
-  const long long outer = next(grid.outer);
-  const Phase phase = phase_of(args, task);
+  TaskDigits digits{task};
+  const long long first = digits.next(grid.blocks) * kBlockChannels,
+                  end = min_of(channels_of(args), first + kBlockChannels);
+  const long long pixel = digits.next(grid.pixel_runs) * grid.pixels_of_task,
+                  line = digits.next(grid.line_runs) * grid.lines_of_task;
+  const long long outer = digits.next(grid.outer);
+  const Phase phase = phase_of(args, digits.rest);
   if (outer >= args.batch * phase.axis[0].count || line >= phase.axis[1].count || pixel >= phase.axis[2].count) return;
   const Block block(args, phase, grid, outer, line, pixel);
   const long long vector = block.vector_pixels() * kPixelElements;

@@ -355,17 +355,13 @@ void run_data(const void* args_pointer, long long task, void* memory) {
   const Grid grid(args);
   const Scratch w(args, grid, memory);
   const PackedWeights packed(args);
-  const auto next = [&](long long count) {
-    const long long i = task % count;
-    task /= count;
-    return i;
-  };
-  const long long column = next(grid.column_blocks()) * grid.columns_of_task;
-  const long long group = next(grid.group_blocks()) * grid.groups_of_task;
-  const long long pixel = next(blocks_of(grid.pixels, grid.pixels_of_task)) * grid.pixels_of_task;
-  const long long line = next(blocks_of(grid.lines, grid.lines_of_task)) * grid.lines_of_task;
-  const long long outer = next(grid.outer);
-  const Phase phase = phase_of(args, task);
+  TaskDigits digits{task};
+  const long long column = digits.next(grid.column_blocks()) * grid.columns_of_task;
+  const long long group = digits.next(grid.group_blocks()) * grid.groups_of_task;
+  const long long pixel = digits.next(blocks_of(grid.pixels, grid.pixels_of_task)) * grid.pixels_of_task;
+  const long long line = digits.next(blocks_of(grid.lines, grid.lines_of_task)) * grid.lines_of_task;
+  const long long outer = digits.next(grid.outer);
+  const Phase phase = phase_of(args, digits.rest);
   const Axis* const axis = phase.axis;
   if (outer >= args.batch * axis[0].count || line >= axis[1].count || pixel >= axis[2].count) return;
   const Block block = {phase, outer / axis[0].count, outer % axis[0].count,

@@ -191,14 +191,10 @@ void run_weight(const void* args_pointer, long long task, void* memory) {
   const TsConvArgs& args = arguments(args_pointer);
   const Shape shape(args);
   const Scratch w(shape, memory);
-  const auto next = [&](long long count) {
-    const long long i = task % count;
-    task /= count;
-    return i;
-  };
-  const long long channel = next(shape.channel_blocks()) * shape.channels_of_task;
-  const long long column = next(shape.column_blocks()) * shape.columns_of_task;
-  const long long group = next(shape.group_blocks()) * shape.groups_of_task, split = task;
+  TaskDigits digits{task};
+  const long long channel = digits.next(shape.channel_blocks()) * shape.channels_of_task;
+  const long long column = digits.next(shape.column_blocks()) * shape.columns_of_task;
+  const long long group = digits.next(shape.group_blocks()) * shape.groups_of_task, split = digits.rest;
   const long long channels = min_of(shape.channels_of_task, shape.channels - channel);
   const long long columns = min_of(shape.columns_of_task, shape.columns - column);
   const long long groups = min_of(shape.groups_of_task, shape.groups - group);

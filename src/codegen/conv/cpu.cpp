@@ -94,6 +94,7 @@ Result<Source> cpu_conv_source(const CpuConvParameters& p) {
   if (p.direction == ConvDirection::backward_weight) {
     if (p.pipeline == Pipeline::direct) {
       fragments.emplace_back("conv/phases.h");
+      fragments.emplace_back("conv/task_digits.h");
       fragments.emplace_back("conv/direct_image.h");
     }
     fragments.emplace_back(blocked ? "conv/weight.h" : depthwise ? "conv/depthwise_weight.h" : "conv/direct_weight.h");
@@ -103,9 +104,11 @@ Result<Source> cpu_conv_source(const CpuConvParameters& p) {
     if (depthwise) {
       fragments.emplace_back("conv/channel_weights.h");
       fragments.emplace_back("conv/channel_results.h");
+      if (has_tiles(p)) fragments.emplace_back("conv/task_digits.h");
       fragments.emplace_back(has_tiles(p) ? "conv/channel_tiles.h" : "conv/depthwise.h");
     } else if (p.pipeline == Pipeline::direct) {
       fragments.emplace_back("conv/direct_weights.h");
+      fragments.emplace_back("conv/task_digits.h");
       fragments.emplace_back("conv/direct_image.h");
       fragments.emplace_back("conv/direct.h");
     } else {

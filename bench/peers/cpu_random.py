@@ -6,7 +6,7 @@
     bench/peers/cpu_random.py --judge gemm.csv conv.csv                        # the figures again, of several files
 
 Operations: gemm (few rows, tiny, awkward, batched, long and short sums; all orders), conv (plain, pointwise, depthwise, groups, few channels; three directions, both layouts)
-and attention (prefill, append, decode; grouped heads, causal). Problems follow from --seed and their number alone. Caches are evicted before each turn unless --warm.
+and attention (prefill, append, decode; grouped heads, causal, a bias). Problems follow from --seed and their number alone. Caches are evicted before each turn unless --warm.
 Medians are reported, or the least with --best. A problem that PyTorch refuses is left out; where the results are apart by more than the type allows, the line says so, and
 where they have nothing in common the figures leave it out: PyTorch 2.11's _int_mm is wrong where m or k is 1, its bf16 gradients of dilated groups' filters too.
 """
@@ -123,7 +123,7 @@ def conv(torch, tilesmith, kind, p):
 def draw_attention(draw, kind):
     family = draw.choice(["prefill", "append", "decode", "decode", "small"])
     group = draw.choice([1, 1, 2, 4, 8])
-    p = {"batch": between(draw, 1, 8), "heads": group * between(draw, 1, 8), "group": group, "head_dim": draw.choice([32, 40, 64, 64, 80, 96, 128, 128, 192, 256])}
+    p = {"batch": between(draw, 1, 8), "heads": group * between(draw, 1, 8), "group": group, "head_dim": draw.choice([16, 32, 40, 64, 64, 72, 80, 96, 128, 128, 160, 192, 256])}
     if family == "prefill":
         p["q"] = p["k"] = between(draw, 64, 1500)
     elif family == "append":
@@ -132,7 +132,9 @@ def draw_attention(draw, kind):
         p["q"], p["k"] = draw.choice([1, 1, 1, 2, 4, 8]), between(draw, 64, 8192)
     else:
         p["q"], p["k"] = between(draw, 1, 64), between(draw, 1, 64)
-    p["causal"] = p["q"] == p["k"] and draw.random() < 0.5
+    p["mask"] = draw.choice(["none", "none", "causal", "causal", "bias", "bias of keys"])
+    if p["mask"] == "causal" and p["q"] != p["k"]:  # torch's mask begins at the first key, the other at the last
+        p["mask"] = "none"
     work = 4 * p["batch"] * p["heads"] * p["q"] * p["k"] * p["head_dim"]
     if work > MOST_WORK or 8 * p["batch"] * (p["heads"] * p["q"] + p["heads"] // group * p["k"]) * p["head_dim"] > MOST_BYTES:
         return draw_attention(draw, kind)
@@ -144,8 +146,11 @@ def attention(torch, tilesmith, kind, p):
         return torch.randn(p["batch"], heads, rows, p["head_dim"]).to(dtype_of(torch, kind))
 
     q, k, v = tensor(p["heads"], p["q"]), tensor(p["heads"] // p["group"], p["k"]), tensor(p["heads"] // p["group"], p["k"])
+    causal, shape = p["mask"] == "causal", {"bias": (p["q"], p["k"]), "bias of keys": (p["batch"], 1, 1, p["k"])}.get(p["mask"])
+    added = None if shape is None else torch.randn(shape).to(q.dtype)  # torch takes one of q's type, ours fp32
+    bias = None if shape is None else added.float()
     theirs = torch.nn.functional.scaled_dot_product_attention
-    return lambda: theirs(q, k, v, is_causal=p["causal"], enable_gqa=p["group"] > 1), lambda: tilesmith.attention(q, k, v, causal=p["causal"])
+    return lambda: theirs(q, k, v, attn_mask=added, is_causal=causal, enable_gqa=p["group"] > 1), lambda: tilesmith.attention(q, k, v, causal=causal, bias=bias)
 
 
 OPERATIONS = {"gemm": (draw_gemm, gemm, "fp32,bf16,fp16,int8"), "conv": (draw_conv, conv, "fp32,bf16,fp16,int8"), "attention": (draw_attention, attention, "fp32,bf16,fp16")}

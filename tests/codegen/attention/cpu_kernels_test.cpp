@@ -194,9 +194,9 @@ CaseOptions random_case(const Variant& variant, std::uint64_t seed, CpuAttention
   const auto below = [&](std::uint64_t draw, std::uint64_t bound) {
     return static_cast<int>(random.below(draw, bound));
   };
-  constexpr int kDims[] = {8, 32, 40, 64, 72, 128, 192, 256};
-  options.head_dim_qk = kDims[below(0, 8)];
-  options.head_dim_v = kDims[below(1, 8)];
+  constexpr int kDims[] = {8, 16, 24, 32, 40, 64, 72, 128, 192, 256};
+  options.head_dim_qk = kDims[below(0, std::size(kDims))];
+  options.head_dim_v = kDims[below(1, std::size(kDims))];
   p.level = variant.level;
   p.element = variant.element;
   p.instruction = variant.instruction;

@@ -6,12 +6,16 @@ from pathlib import Path
 import tilesmith
 
 
+def run_program(*arguments):
+    """The program beside the library; its output is kept."""
+    program = Path(tilesmith.library_path()).resolve().parents[1] / "bin" / "tilesmith"
+    return subprocess.run([program, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
 def compile_all(names, workers):
     """Compiles them side by side into the store, so that no turn waits for a compiler; prints what failed. Returns how many they are."""
-    program = Path(tilesmith.library_path()).resolve().parents[1] / "bin" / "tilesmith"
     names = sorted(set(names))
-    done = subprocess.run([program, "build", "--workers", str(workers), *itertools.chain(*(("--kernel", name) for name in names))],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
+    done = run_program("build", "--workers", workers, *itertools.chain(*(("--kernel", name) for name in names)))
     if done.returncode:
         print(done.stdout[-2000:], flush=True)
     return len(names)

@@ -47,7 +47,9 @@ bool can_copy_bias(const KernelConfig& config, const CudaAttentionShape& shape) 
 /// Few rows in pages are decode's alone: the others do not cut keys, and of how many a sequence has nothing is known.
 bool suits_rows(const KernelConfig& config, const CudaAttentionShape& shape) {
   if (!is_decode(config.algorithm.pipeline)) return !shape.paged || !has_few_rows(shape) || config.attention().dropout;
-  return config.attention().latent || suits_decode(shape);
+  // What a bias takes is not in decode's model: beside few rows little, for they are bound by their keys.
+  const bool may_have_tiles = config.attention().bias != BiasKind::elementwise;
+  return config.attention().latent || suits_decode(shape) || (may_have_tiles && has_few_tiles(shape));
 }
 
 constexpr std::string_view kReadsVectorized =
@@ -161,7 +163,7 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
   const bool is_fitted = is_fitted_for(spec, signature);
   const int least = ranked.empty() ? 1 : std::ranges::min(ranked, {}, &Ranked::place).place;
   // The table knows nothing of few queries: beside its choice, decode is taken by predictions there too.
-  if (!is_fitted && least < 1) {
+  if (!is_fitted && least < 1 && suits_decode(shape)) {
     const double of_choice = std::ranges::find(ranked, least, &Ranked::place)->candidate.predicted_seconds;
     for (Ranked& one : ranked)
       if (one.place == 1 && is_decode(one.candidate.recipe.main().algorithm.pipeline) &&
@@ -174,8 +176,11 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
     const bool is_choice = one.place == least && least < 1;
     const bool is_favoured =
         is_choice && !has_few_rows(shape) && !shape.ragged && fills_chip(one.candidate.recipe.main(), spec, shape);
+    // Decode's model was fitted to one tile of rows: beside several it goes first where it is clearly faster.
+    const bool is_doubted = is_decode(one.candidate.recipe.main().algorithm.pipeline) && !suits_decode(shape);
+    const double share = spec.attention_model->first_choice_share;
     // Of the same tile with queries packed or not the one with fewer tiles reads keys less often.
-    return std::tuple(one.place > 1 ? 1 : 0, is_favoured ? spec.attention_model->first_choice_share * seconds : seconds,
+    return std::tuple(one.place > 1 ? 1 : 0, seconds * (is_favoured ? share : is_doubted ? 1 / share : 1),
                       is_choice ? 0 : 1, cuda_row_blocks(one.candidate.recipe.main(), shape));
   });
   std::vector<Candidate> out;

@@ -26,6 +26,8 @@ constexpr std::int64_t kInvariantBlocks = 128;
 constexpr double kReadsOfL2 = 2;
 /// Rows of the largest tile.
 constexpr std::int64_t kMostRows = 16 * kDecodeWarps;
+/// Tiles of a key head's rows, beside tiles of queries: more read its keys too often, and fill more of the chip uncut.
+constexpr std::int64_t kFewTiles = 8;
 
 std::int64_t group_of(const CudaAttentionShape& shape) {
   return shape.heads_kv > 0 ? shape.heads_q / shape.heads_kv : 1;
@@ -123,6 +125,10 @@ bool has_few_rows(const CudaAttentionShape& shape) {
 
 bool suits_decode(const CudaAttentionShape& shape) {
   return shape.paged || shape.narrow || has_few_rows(shape);
+}
+
+bool has_few_tiles(const CudaAttentionShape& shape) {
+  return !shape.ragged && !shape.batch_invariant && shape.seqlen_q * group_of(shape) <= kFewTiles * kMostRows;
 }
 
 CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec, const CudaAttentionShape& shape) {

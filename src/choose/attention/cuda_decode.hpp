@@ -56,4 +56,8 @@ struct CudaDecodeWork {
 /// Whether the template is meant for the problem: it has few rows, or keys that are no tensors of the queries' type.
 [[nodiscard]] bool suits_decode(const CudaAttentionShape& shape);
 
+/// Whether the queries of a key head fit a few tiles: predictions choose between the template and tiles of queries. Not
+/// where sequences differ in length, nor where the choice may not depend on how many there are.
+[[nodiscard]] bool has_few_tiles(const CudaAttentionShape& shape);
+
 }  // namespace tilesmith

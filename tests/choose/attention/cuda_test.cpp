@@ -187,17 +187,18 @@ TEST(CudaAttentionRank, PortableKernelsComeLastOnHopper) {
 // 132 SMs, 17.0 us; unpacked they take 11.7. A step over keys of mma_sm80 takes as long for few rows as for many.
 TEST(CudaAttentionRank, FewQueriesFollowTheFittedModel) {
   const CudaSpec& spec = arch("sm_90a");
-  const auto first = [&](const AttentionSignature& signature, const CudaAttentionShape& shape) {
-    return ranked_cuda_attention(spec, signature, shape).front().recipe.main().algorithm;
+  const auto first_tile = [&](const AttentionSignature& signature, const CudaAttentionShape& shape) {
+    const auto ranked = ranked_cuda_attention(spec, signature, shape);
+    return std::ranges::find_if(ranked,
+                                [](const Candidate& one) { return !is_decode(one.recipe.main().algorithm.pipeline); })
+        ->recipe.main()
+        .algorithm;
   };
   const CudaAttentionShape append{.batch = 2, .heads_q = 16, .heads_kv = 2, .seqlen_q = 37, .seqlen_k = 833};
-  const Algorithm unpacked = first(with(64, 64, MaskKind::none), append);
+  const Algorithm unpacked = first_tile(with(64, 64, MaskKind::none), append);
   EXPECT_FALSE(unpacked.tile[0] == 192 && unpacked.pack_gqa > 1);
   const CudaAttentionShape decode{.batch = 1, .heads_q = 4, .heads_kv = 4, .seqlen_q = 1, .seqlen_k = 9853};
-  const auto ranked = ranked_cuda_attention(spec, with(256, 256, MaskKind::none), decode);
-  const auto tiles = std::ranges::find_if(
-      ranked, [](const Candidate& one) { return !is_decode(one.recipe.main().algorithm.pipeline); });
-  EXPECT_EQ(tiles->recipe.main().algorithm.pipeline, Pipeline::warp_specialized);
+  EXPECT_EQ(first_tile(with(256, 256, MaskKind::none), decode).pipeline, Pipeline::warp_specialized);
 }
 
 TEST(CudaAttentionRank, TheTablesChoiceHasTheAdvantageThatTheSpecGives) {
@@ -234,7 +235,7 @@ TEST(CudaAttentionRank, TheTablesChoiceHasNoAdvantageOnPackedSequences) {
 
 TEST(CudaAttentionRank, TheTablesChoiceHasNoAdvantageWhereTilesAreFewerThanTheTableWasMeasuredWith) {
   expect_that_the_model_alone_decides(with(64, 64, MaskKind::none),
-                                      {.batch = 2, .heads_q = 16, .heads_kv = 2, .seqlen_q = 37, .seqlen_k = 833});
+                                      {.batch = 2, .heads_q = 16, .heads_kv = 2, .seqlen_q = 70, .seqlen_k = 833});
 }
 
 /// The terms of a tile of the table without a pipeline's coefficients, seconds by name.
@@ -423,7 +424,7 @@ TEST(CudaAttentionRank, PredictionsAreTheSumOfTheTerms) {
   AttentionProblem problem;
   problem.data_type = DataType::bf16;
   problem.batch = 2, problem.heads_q = problem.heads_kv = 4;
-  problem.seqlen_q = 128, problem.seqlen_k = 4096, problem.head_dim_qk = problem.head_dim_v = 128;
+  problem.seqlen_q = 1024, problem.seqlen_k = 4096, problem.head_dim_qk = problem.head_dim_v = 128;
   const Ranking ranking = rank(spec, problem).value();
   EXPECT_EQ(ranking.policy, "fitted model");
   const auto terms = model_terms(spec, problem);

@@ -44,11 +44,13 @@ class CudaDecodeTest : public ::testing::Test {
   std::unique_ptr<Backend> backend_;
 };
 
-/// Few queries, many keys, some pieces.
+/// Few queries or a few tiles of them, many keys, some pieces.
 AttentionProblem few_queries(AttentionProblem p, std::uint64_t seed) {
   p = testing::random_shape(p, seed);
   p.heads_q = p.heads_kv * std::array{1, 2, 3, 5, 8, 16}[seed % 6];
   p.seqlen_q = std::min<std::int64_t>(64 / (p.heads_q / p.heads_kv), std::array{1, 1, 2, 4, 7, 64}[seed / 6 % 6]);
+  const bool may_have_tiles = p.mode == SequenceMode::batch && p.page_size == 0 && p.bias != BiasKind::elementwise;
+  if (may_have_tiles && seed % 3 == 0) p.seqlen_q += 64 * std::array{1, 3, 7}[seed / 3 % 3] / (p.heads_q / p.heads_kv);
   p.seqlen_k = std::array{0, 1, 63, 64, 300, 1000, 2500}[seed % 7];
   p.splits = std::array{0, 1, 2, 3, 7, 100}[seed / 2 % 6];
   if (p.window_left > 0) p.window_left = std::min<std::int64_t>(p.window_left * 20, INT64_MAX / 2);

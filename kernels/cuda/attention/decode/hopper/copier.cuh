@@ -56,10 +56,15 @@ struct Copier : PieceWork<Kernel, Producers>, Columns<Producers> {
     return {at, key - page_of(args, key) * static_cast<int>(args.paged.page_size), number};
   }
 
-  // The lane's box of a column.
+  // The lane's box of a column. Of tensors each key is read once where a tile has all rows; pages may be several
+  // sequences'.
   TS_DEVICE void copy_box(u32 destination, const TsCudaTensorMap& of, u32 full, int column, const Box& box) const {
-    if (box.of_step < cfg::kTileN)
-      tma_load_4d(destination + box.of_step * kColumnBytes, &of, full, column * kColumn, box.row, item.head_kv, box.batch);
+    if (box.of_step >= cfg::kTileN) return;
+    const u32 to = destination + box.of_step * kColumnBytes;
+    if (!cfg::kPaged && args.row_blocks == 1)
+      tma_load_4d_once(to, &of, full, column * kColumn, box.row, item.head_kv, box.batch);
+    else
+      tma_load_4d(to, &of, full, column * kColumn, box.row, item.head_kv, box.batch);
   }
 
   // The first queries go before the first keys: behind them they would come after 3 us, where keys take all of the

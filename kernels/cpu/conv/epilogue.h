@@ -121,6 +121,29 @@ TS_INLINE void write_sums(TsGemmElement type, const Sums& x, int width, void* to
   for (int r = 0; r < kResultLines; ++r) write_stepped(type, some + r * kLanes, width, to, places[r] + at, step);
 }
 
+// Of pixels that are neighbours and whose channels are apart: a run of pixels for each of `width` channels.
+inline void write_runs_of_pixels(TsGemmElement type, const Sums& x, int width, int pixels, void* to, long long first,
+                                 long long step) {
+  Vec row[kLanes] = {};
+#pragma GCC unroll 8
+  for (int r = 0; r < kResultLines; ++r) row[r] = x[r];
+  transpose(row);
+  float turned[kLanes * kLanes];
+#pragma GCC unroll 16
+  for (int c = 0; c < kLanes; ++c) store(turned + c * kLanes, row[c]);
+  with_result_type(type, [&]<class T>(T) {
+    auto* at = static_cast<typename T::Type*>(to) + first;
+    for (int c = 0; c < width; ++c, at += step) {
+      typename T::Type some[kLanes];
+      store_floats<T::kElement, kLanes>(some, load(turned + c * kLanes));
+      if (pixels == kResultLines)
+        __builtin_memcpy(at, some, kResultLines * sizeof(*at));
+      else
+        write_part<kLanes>(some, pixels, at);
+    }
+  });
+}
+
 TS_INLINE Vec clamped(Vec x, const TsConvOperand& operand) {
   const Vec raised = larger(splat(operand.low), x);  // a NaN stays
   return select(raised > operand.high, splat(operand.high), raised);
@@ -142,6 +165,9 @@ inline void finish_lines(const TsConvArgs& args, const TsConvStrides& strides, l
   for (; operations < TS_GEMM_MAX_OPERATIONS && args.operations[operations] != TS_END; ++operations)
     if (args.operations[operations] == TS_ADD || args.operations[operations] == TS_MULTIPLY)
       lines.places(line_strides(args.operand[operations].strides), channel, places_of[operations]);
+
+  bool are_neighbours = s.channel != 1 && 2 * lines.count >= kResultLines;  // turning fewer takes longer
+  for (int r = 1; r < lines.count; ++r) are_neighbours = are_neighbours && places[r] == places[0] + r;
 
   // One line after the other: eight that are written in turns take longer. The last vector overlaps the one before.
   if (operations == 0 && s.channel == 1 && count >= kLanes)
@@ -206,6 +232,9 @@ inline void finish_lines(const TsConvArgs& args, const TsConvStrides& strides, l
         }
       }
     }
-    write_sums(args.out_type, x, width, args.out, places, i * s.channel, s.channel);
+    if (are_neighbours)
+      write_runs_of_pixels(args.out_type, x, width, lines.count, args.out, places[0] + i * s.channel, s.channel);
+    else
+      write_sums(args.out_type, x, width, args.out, places, i * s.channel, s.channel);
   }
 }

@@ -46,6 +46,10 @@ struct Block {
   typedef T Row __attribute__((vector_size(16)));
   Row rows[kSize];
 
+  Block(const T* from, std::int64_t step) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kSize; ++i) std::memcpy(&rows[i], from + i * step, sizeof(rows[i]));
+  }
   template <std::size_t... I>
   static Row interleaved(Row a, Row b, int from, std::index_sequence<I...>) {
     return from == 0 ? __builtin_shufflevector(a, b, (I / 2 + I % 2 * kSize)...)
@@ -54,37 +58,40 @@ struct Block {
   /// Rows become columns: each round interleaves the rows of both halves.
   void turn() {
     constexpr auto kLanes = std::make_index_sequence<kSize>{};
+#pragma GCC unroll 4
     for (int round = 1; round < kSize; round *= 2) {
       const Block half = *this;
+#pragma GCC unroll 8
       for (int i = 0; i < kSize / 2; ++i) {
         rows[2 * i] = interleaved(half.rows[i], half.rows[i + kSize / 2], 0, kLanes);
         rows[2 * i + 1] = interleaved(half.rows[i], half.rows[i + kSize / 2], 1, kLanes);
       }
     }
   }
+  void write(T* to, std::int64_t step) const {
+#pragma GCC unroll 16
+    for (int i = 0; i < kSize; ++i) std::memcpy(to + i * step, &rows[i], sizeof(rows[i]));
+  }
 };
 
+/// In blocks, of which the last ones overlap those before.
 template <class T>
 void turn_pixels(const Turned& t, const T* from, std::int64_t pixels, T* to) {
   constexpr std::int64_t kSize = Block<T>::kSize;
-  const auto copy = [&](std::int64_t first_channel, std::int64_t end_channel, std::int64_t first, std::int64_t end) {
-    for (std::int64_t c = first_channel; c < end_channel; ++c)
-      for (std::int64_t p = first; p < end; ++p) to[p * t.channels + c] = from[c * t.channel_step + p * t.pixel_step];
-  };
-  const std::int64_t in_blocks = t.pixel_step == 1 ? t.channels / kSize * kSize : 0;
-  const std::int64_t of_blocks = pixels / kSize * kSize;
-  for (std::int64_t c = 0; c < in_blocks; c += kSize) {
-    for (std::int64_t p = 0; p < of_blocks; p += kSize) {
-      Block<T> block;
-      for (std::int64_t i = 0; i < kSize; ++i)
-        std::memcpy(&block.rows[i], from + (c + i) * t.channel_step + p, sizeof(block.rows[i]));
-      block.turn();
-      for (std::int64_t i = 0; i < kSize; ++i)
-        std::memcpy(to + (p + i) * t.channels + c, &block.rows[i], sizeof(block.rows[i]));
+  if (t.pixel_step == 1 && pixels >= kSize && t.channels >= kSize) {
+    for (std::int64_t next_c = 0; next_c < t.channels; next_c += kSize) {
+      const std::int64_t c = std::min(next_c, t.channels - kSize);
+      for (std::int64_t next_p = 0; next_p < pixels; next_p += kSize) {
+        const std::int64_t p = std::min(next_p, pixels - kSize);
+        Block<T> block(from + c * t.channel_step + p, t.channel_step);
+        block.turn();
+        block.write(to + p * t.channels + c, t.channels);
+      }
     }
-    copy(c, c + kSize, of_blocks, pixels);
+    return;
   }
-  copy(in_blocks, t.channels, 0, pixels);
+  for (std::int64_t c = 0; c < t.channels; ++c)
+    for (std::int64_t p = 0; p < pixels; ++p) to[p * t.channels + c] = from[c * t.channel_step + p * t.pixel_step];
 }
 
 void turn_piece(const Turned& t, std::int64_t piece) {

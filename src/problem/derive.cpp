@@ -92,9 +92,10 @@ ConvProblem derived(const ConvProblem& problem, const ConvArguments& arguments) 
   const auto type = [&](bool written) { return written ? p.type_out : p.data_type; };
   const ConvArguments& a = arguments;
   ConvProblem out = problem;
-  out.unaligned |= x_is_off(writes_x ? a.out : a.x, a.x_strides, type(writes_x)) ||
-                   y_is_off(writes_y ? a.out : a.y, a.y_strides, type(writes_y)) ||
-                   is_off_dense(writes_w ? a.out : a.w, a.w_strides, p.k, p.c, p.filter(), true, type(writes_w));
+  out.unaligned |=
+      x_is_off(writes_x ? a.out : a.x, a.x_strides, type(writes_x)) ||
+      y_is_off(writes_y ? a.out : a.y, a.y_strides, type(writes_y)) ||
+      (!p.packed_w && is_off_dense(writes_w ? a.out : a.w, a.w_strides, p.k, p.c, p.filter(), true, type(writes_w)));
   for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
     const ConvOperand& x = a.epilogue[i];
     if (reads_vector(p.epilogue[i])) out.unaligned |= reinterpret_cast<std::uintptr_t>(x.data) % kUnitBytes != 0;

@@ -2,12 +2,15 @@
 // dimensions and gap; and what is read as it lies.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "dispatch/conv/channels_last.hpp"
 #include "problem/conv/problem.hpp"
+#include "problem/derive.hpp"
+#include "runtime/aligned_buffer.hpp"
 #include "runtime/cpu/thread_pool.hpp"
 
 namespace tilesmith {
@@ -63,6 +66,13 @@ void expect_same(const Tensor& t, const void* want, const ConvStrides& want_stri
   EXPECT_EQ(copied, expected);
 }
 
+/// with_channels_last in memory that the next call takes.
+ConvArguments copied(const ConvProblem& p, const ConvArguments& a, bool reads_w, const ThreadTeam& team) {
+  static AlignedBuffer memory;
+  memory.reserve(channels_last_bytes(p, reads_w));
+  return with_channels_last(p, a, reads_w, team, memory.data());
+}
+
 template <class Element>
 void copies_are_exact(DataType type) {
   ThreadPool pool(3);
@@ -87,7 +97,7 @@ void copies_are_exact(DataType type) {
             a.x_strides = channels_first(image, gap, 0, pixel_step, false);
             const auto x = elements<Element>(image, a.x_strides);
             a.x = x.data();
-            const ConvArguments forward = with_channels_last(p, a, false, pool);
+            const ConvArguments forward = copied(p, a, false, pool);
             expect_same<Element>(image, a.x, a.x_strides, forward.x, forward.x_strides);
 
             // Filters as large as the image: the gradient of the image reads them and y, of one pixel.
@@ -102,10 +112,10 @@ void copies_are_exact(DataType type) {
             const auto w = elements<Element>(filters, a.w_strides), dy = elements<Element>(y, a.y_strides);
             a.w = w.data();
             a.y = dy.data();
-            const ConvArguments backward = with_channels_last(p, a, true, pool);
+            const ConvArguments backward = copied(p, a, true, pool);
             expect_same<Element>(filters, a.w, a.w_strides, backward.w, backward.w_strides);
             expect_same<Element>(y, a.y, a.y_strides, backward.y, backward.y_strides);
-            EXPECT_EQ(with_channels_last(p, a, false, pool).w, a.w) << "packed filters are no tensor";
+            EXPECT_EQ(copied(p, a, false, pool).w, a.w) << "packed filters are no tensor";
           }
 }
 
@@ -115,16 +125,91 @@ TEST(ConvChannelsLast, CopiesAreExact) {
   copies_are_exact<std::uint8_t>(DataType::int8);
 }
 
-TEST(ConvChannelsLast, PlansTellOfTheMemoryOfCopies) {
-  const ConvProblem p{.data_type = DataType::bf16, .batch = 2, .c = 64, .k = 80, .in_h = 6, .in_w = 7, .filter_h = 3};
+TEST(ConvChannelsLast, CopiesLieInTheWorkspaceOfPlansWhoseChannelsAreApart) {
+  ConvProblem p{.data_type = DataType::bf16, .batch = 2, .c = 64, .k = 80, .in_h = 6, .in_w = 7, .filter_h = 3};
+  Dispatcher dispatcher({.threads = 1});
+  const auto last = dispatcher.plan(p);
+  ASSERT_TRUE(last) << last.error().text();
+  p = derived(p, dense_arguments(p, ConvLayout::channels_first));
+  const auto first = dispatcher.plan(p);
+  ASSERT_TRUE(first) << first.error().text();
+  const WorkspaceRegion& copies = (*first)->workspace().back();
+  EXPECT_FALSE(copies.library_only);
+  EXPECT_EQ(copies.bytes, 2 * (2 * 64 * 6 * 7 + 80 * 64 * 3));
+  EXPECT_EQ(copies.bytes, channels_last_bytes(p, true));
+  EXPECT_EQ(copies.offset + copies.bytes, (*first)->workspace_bytes());
+  EXPECT_LE((*last)->workspace_bytes(), copies.offset) << "channels last are read as they lie";
+  EXPECT_EQ(channels_last_bytes(p, false), 2 * 2 * 64 * 6 * 7);
+}
+
+/// A caller's workspace is all that a call works in: nothing behind it is written, and it is enough.
+TEST(ConvChannelsLast, TheCallersWorkspaceIsEnough) {
+  Dispatcher dispatcher({.threads = 1});
+  for (const ConvDirection direction :
+       {ConvDirection::forward, ConvDirection::backward_data, ConvDirection::backward_weight})
+    for (const bool packed : {false, true}) {
+      if (packed && direction == ConvDirection::backward_weight) continue;
+      ConvProblem p{.direction = direction,
+                    .data_type = DataType::fp32,
+                    .type_out = DataType::fp32,
+                    .batch = 2,
+                    .c = 37,
+                    .k = 50,
+                    .in_h = 9,
+                    .in_w = 11,
+                    .filter_h = 3,
+                    .filter_w = 2,
+                    .packed_w = packed};
+      const std::vector<float> some(1 << 16, 1.0F);
+      std::vector<float> out(1 << 16);
+      ConvArguments a = dense_arguments(p, ConvLayout::channels_first);
+      a.x = a.y = a.w = some.data();
+      (direction == ConvDirection::forward ? a.y : direction == ConvDirection::backward_data ? a.x : a.w) = nullptr;
+      a.out = out.data();
+      AlignedBuffer panels;
+      if (packed) {
+        ConvProblem plain = p;
+        plain.packed_w = false;
+        const auto bytes = dispatcher.packed_w_bytes(plain);
+        ASSERT_TRUE(bytes) << bytes.error().text();
+        panels.reserve(*bytes);
+        const ConvStrides strides = dense_arguments(plain, ConvLayout::channels_first).w_strides;
+        ASSERT_TRUE(dispatcher.pack_w(plain, some.data(), strides, panels.data()));
+        a.w = panels.data();
+      }
+      const auto plan = dispatcher.plan(derived(p, a));
+      ASSERT_TRUE(plan) << plan.error().text();
+      ASSERT_GT((*plan)->workspace_bytes(), 0U);
+      constexpr std::byte kGuard{0x5a};
+      AlignedBuffer workspace;
+      workspace.reserve((*plan)->workspace_bytes() + 4096);
+      std::fill_n(workspace.data(), (*plan)->workspace_bytes() + 4096, kGuard);
+      ASSERT_TRUE((*plan)->run(a, {.workspace = workspace.data()}));
+      EXPECT_TRUE(std::all_of(workspace.data() + (*plan)->workspace_bytes(),
+                              workspace.data() + (*plan)->workspace_bytes() + 4096,
+                              [&](std::byte b) { return b == kGuard; }));
+      // Of ones: products, as many as taps and channels meet there.
+      const std::size_t element = direction == ConvDirection::backward_data ? 3 * 11 + 3 : 0;
+      constexpr int kProducts[] = {37 * 3 * 2, 50 * 3 * 2, 2 * 7 * 10};
+      EXPECT_EQ(out[element], kProducts[static_cast<int>(direction)]);
+    }
+}
+
+/// A plan that knows nothing of it gathers, and is right.
+TEST(ConvChannelsLast, PlansOfOtherLayoutsReadChannelsThatAreApart) {
+  const ConvProblem p{.data_type = DataType::fp32, .type_out = DataType::fp32, .c = 37, .k = 50, .in_h = 9, .in_w = 11};
+  const std::vector<float> ones(1 << 16, 1.0F);
+  std::vector<float> x(1 << 16), out(1 << 16);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i / 99);  // channels, of 9 x 11 pixels
+  ConvArguments a = dense_arguments(p, ConvLayout::channels_first);
+  a.x = x.data();
+  a.w = ones.data();
+  a.out = out.data();
   Dispatcher dispatcher({.threads = 1});
   const auto plan = dispatcher.plan(p);
   ASSERT_TRUE(plan) << plan.error().text();
-  const WorkspaceRegion& copies = (*plan)->workspace().back();
-  EXPECT_TRUE(copies.library_only);
-  EXPECT_EQ(copies.bytes, 2 * (2 * 64 * 6 * 7 + 80 * 64 * 3));
-  EXPECT_EQ(copies.bytes, channels_last_bytes(p, true));
-  EXPECT_EQ(channels_last_bytes(p, false), 2 * 2 * 64 * 6 * 7);
+  ASSERT_TRUE((*plan)->run(a, {}));
+  for (std::size_t i = 0; i < 50 * 99; ++i) ASSERT_EQ(out[i], 36 * 37 / 2) << i;
 }
 
 TEST(ConvChannelsLast, NeighboursAreReadAsTheyLie) {
@@ -145,13 +230,13 @@ TEST(ConvChannelsLast, NeighboursAreReadAsTheyLie) {
         const std::vector<std::uint16_t> some(10000);
         ConvArguments a = dense_arguments(p, ConvLayout::channels_last);
         a.x = a.w = a.y = some.data();
-        const ConvArguments same = with_channels_last(p, a, true, pool);
+        const ConvArguments same = copied(p, a, true, pool);
         EXPECT_EQ(same.x, a.x);
         EXPECT_EQ(same.w, a.w);
         EXPECT_EQ(same.y, a.y);
         // A lone channel has no step.
         a.x_strides.channel = a.w_strides.channel = channels == 1 ? 1000 : 1;
-        EXPECT_EQ(with_channels_last(p, a, true, pool).x, a.x);
+        EXPECT_EQ(copied(p, a, true, pool).x, a.x);
       }
 }
 

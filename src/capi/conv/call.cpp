@@ -43,7 +43,7 @@ tilesmith_conv_strides in_c(const ConvStrides& s) {
   return {s.batch, s.group, s.channel, {s.spatial[0], s.spatial[1], s.spatial[2]}};
 }
 
-Result<ConvProblem> problem_of(const tilesmith_conv& call, Device device) {
+Result<ConvProblem> problem_of(const tilesmith_conv& call, Device /*device*/) {
   TS_TRY(check_enum("direction", call.direction, TILESMITH_CONV_BACKWARD_WEIGHT, "tilesmith_conv_direction"));
   for (const auto& [name, type] : {std::pair{"data_type", call.data_type}, std::pair{"type_out", call.type_out},
                                    std::pair{"type_bias", call.type_bias}})
@@ -86,7 +86,7 @@ Result<ConvProblem> problem_of(const tilesmith_conv& call, Device device) {
                   "operations behind one another");
     p.epilogue.push_back(static_cast<EpilogueOp>(x.op));
   }
-  if (is_gpu(device.kind) && validate(p)) p = derived(p, arguments_of(call));  // the CPU does not ask
+  if (validate(p)) p = derived(p, arguments_of(call));
   return p;
 }
 

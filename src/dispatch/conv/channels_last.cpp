@@ -7,8 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "dispatch/workspace.hpp"
 #include "problem/conv/problem.hpp"
-#include "runtime/aligned_buffer.hpp"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
@@ -178,7 +178,7 @@ ConvStrides dense(std::int64_t groups, std::int64_t members, std::int64_t channe
 }
 
 std::size_t aligned(std::size_t bytes) {
-  return (bytes + AlignedBuffer::kAlignment - 1) / AlignedBuffer::kAlignment * AlignedBuffer::kAlignment;
+  return (bytes + WorkspaceLayout::kAlignment - 1) / WorkspaceLayout::kAlignment * WorkspaceLayout::kAlignment;
 }
 
 }  // namespace
@@ -196,16 +196,14 @@ std::size_t channels_last_bytes(const ConvProblem& p, bool reads_w) {
 }
 
 ConvArguments with_channels_last(const ConvProblem& p, const ConvArguments& arguments, bool reads_w,
-                                 const ThreadTeam& team) {
+                                 const ThreadTeam& team, void* memory) {
   ConvArguments result = arguments;
   AllTurned all;
   std::array<const void**, 2> places{};
-  std::size_t bytes = 0;
   const auto look_at = [&](const void*& data, ConvStrides& strides, std::int64_t members, std::int64_t channels,
                            const ConvSpatial& size, bool filters) {
     const Turned t = turned_of(data, strides, members, p.groups, channels, size, filters, bits_of(p.data_type) / 8);
     if (t.channels == 0) return;
-    bytes += aligned(t.bytes());
     strides = dense(p.groups, members, channels, size, filters);
     places[all.count] = &data;
     all.tensors[all.count++] = t;
@@ -216,9 +214,7 @@ ConvArguments with_channels_last(const ConvProblem& p, const ConvArguments& argu
     look_at(result.w, result.w_strides, p.k, p.c, p.filter(), true);
   if (all.count == 0) return result;
 
-  thread_local AlignedBuffer copies;
-  copies.reserve(bytes, Pages::huge);
-  std::byte* to = copies.data();
+  auto* to = static_cast<std::byte*>(memory);
   for (std::size_t i = 0; i < all.count; ++i) {
     all.tensors[i].to = to;
     *places[i] = to;

@@ -13,9 +13,9 @@ namespace tilesmith {
 [[nodiscard]] std::size_t channels_last_bytes(const ConvProblem& problem, bool reads_w);
 
 /// The arguments of a call that is not empty, with copies in place of those of x, w and y that are read and whose
-/// channels are evenly apart, but not neighbours. The team makes them in memory that the calling thread keeps until its
-/// next such call. `reads_w`: w is a tensor of filters.
+/// channels are evenly apart, but not neighbours. The team makes them in `memory`, of channels_last_bytes().
+/// `reads_w`: w is a tensor of filters.
 [[nodiscard]] ConvArguments with_channels_last(const ConvProblem& problem, const ConvArguments& arguments, bool reads_w,
-                                               const ThreadTeam& team);
+                                               const ThreadTeam& team, void* memory);
 
 }  // namespace tilesmith

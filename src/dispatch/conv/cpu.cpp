@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <optional>
+
 #include "choose/conv/cpu.hpp"
 #include "choose/conv/cpu_model.hpp"
 #include "dispatch/conv/channels_last.hpp"
@@ -23,13 +26,15 @@ bool reads_any_strides(const KernelConfig& config) {
 
 class CpuConvPlan final : public ConvPlan {
  public:
-  /// `panels`: what a packed w is to be.
-  CpuConvPlan(const ConvProblem& problem, PlanInfo info, CpuSteps steps, const PackedWHeader& panels, bool any_strides)
+  /// `panels`: what a packed w is to be. `copies`: where in the workspace those with channels last are, if some are
+  /// made.
+  CpuConvPlan(const ConvProblem& problem, PlanInfo info, CpuSteps steps, const PackedWHeader& panels,
+              std::optional<std::size_t> copies)
       : ConvPlan(problem, std::move(info)),
         steps_(std::move(steps)),
         panels_(panels),
         reading_(steps_.table()),
-        any_strides_(any_strides) {
+        copies_(copies) {
     reading_.stages[0] = reading_.stages[1];
     reading_.stage_count = 1;
   }
@@ -37,23 +42,27 @@ class CpuConvPlan final : public ConvPlan {
   [[nodiscard]] Status run(const ConvArguments& arguments, const RunOptions& options) const override {
     TS_TRY(validate(problem(), arguments));
     if (is_empty(problem())) return {};
-    if (problem().packed_w) return run_packed(arguments);
-    const TsConvArgs args = cpu_arguments(problem(), as_read(arguments, true), steps_.team().threads(),
-                                          cpu_workspace(options, workspace_bytes()));
+    void* const workspace = cpu_workspace(options, workspace_bytes());
+    if (problem().packed_w) return run_packed(arguments, workspace);
+    const TsConvArgs args =
+        cpu_arguments(problem(), as_read(arguments, true, workspace), steps_.team().threads(), workspace);
     steps_.run([&](std::size_t, auto&& send) { send(args); });
     return {};
   }
 
  private:
-  [[nodiscard]] ConvArguments as_read(const ConvArguments& arguments, bool reads_w) const {
-    return any_strides_ ? arguments : with_channels_last(problem(), arguments, reads_w, steps_.team());
+  [[nodiscard]] ConvArguments as_read(const ConvArguments& arguments, bool reads_w, void* workspace) const {
+    if (!copies_) return arguments;
+    return with_channels_last(problem(), arguments, reads_w, steps_.team(),
+                              static_cast<std::byte*>(workspace) + *copies_);
   }
 
   /// Kernels read packed w where they would have packed it.
-  [[nodiscard]] Status run_packed(const ConvArguments& arguments) const {
+  [[nodiscard]] Status run_packed(const ConvArguments& arguments, void* workspace) const {
     TS_TRY(check_packed(panels_, arguments.w, arguments.w_strides.batch));
     auto* const panels = const_cast<PackedWHeader*>(static_cast<const PackedWHeader*>(arguments.w)) + 1;
-    const TsConvArgs args = cpu_arguments(problem(), as_read(arguments, false), steps_.team().threads(), panels);
+    const TsConvArgs args =
+        cpu_arguments(problem(), as_read(arguments, false, workspace), steps_.team().threads(), panels);
     steps_.team().run(reading_, &args);
     return {};
   }
@@ -61,7 +70,7 @@ class CpuConvPlan final : public ConvPlan {
   CpuSteps steps_;
   PackedWHeader panels_;
   TsCpuKernel reading_;  ///< the step's table without the stage that packs w
-  bool any_strides_;
+  std::optional<std::size_t> copies_;
 };
 
 }  // namespace
@@ -93,14 +102,14 @@ Result<std::unique_ptr<ConvPlan>> CpuConv::plan(const ConvProblem& problem, cons
   if (!problem.packed_w)
     layout.add(problem.direction == ConvDirection::backward_weight ? "partials of w" : "packed w",
                static_cast<std::size_t>(table.workspace_bytes(&args)));
-  const bool any_strides = reads_any_strides(chosen.recipe.main());
-  if (!any_strides)
-    layout.add_library_memory("copies with channels last, of tensors whose channels are apart",
-                              channels_last_bytes(problem, !problem.packed_w));
+  std::optional<std::size_t> copies;
+  if (problem.unaligned && !reads_any_strides(chosen.recipe.main()))
+    copies = layout.add("copies with channels last, of tensors whose channels are apart",
+                        channels_last_bytes(problem, !problem.packed_w));
   layout.tell(info);
   team_.reserve_scratch(static_cast<std::size_t>(table.scratch_bytes(&args)));
   return std::make_unique<CpuConvPlan>(problem, std::move(info), std::move(steps),
-                                       PackedWHeader::of(problem, chosen.recipe.main(), 0), any_strides);
+                                       PackedWHeader::of(problem, chosen.recipe.main(), 0), copies);
 }
 
 }  // namespace tilesmith

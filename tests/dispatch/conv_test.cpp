@@ -69,6 +69,49 @@ TEST(Conv, EveryKernelComputesRandomProblems) {
   }
 }
 
+// A tensor that is added may be the result. Its last vector of channels must not be added twice.
+TEST(Conv, ResultsAreAddedToInPlace) {
+  for (const bool depthwise : {false, true}) {
+    ConvProblem p{.data_type = DataType::fp32,
+                  .type_out = DataType::fp32,
+                  .groups = depthwise ? 37 : 1,
+                  .c = depthwise ? 1 : 5,
+                  .k = depthwise ? 1 : 37,
+                  .in_h = 7,
+                  .in_w = 11,
+                  .filter_h = 2,
+                  .filter_w = 2,
+                  .epilogue = {EpilogueOp::add, EpilogueOp::relu}};
+    const ConvSpatial out = p.out();
+    const HostArray x = whole_numbers({1, p.in_h, p.in_w, p.groups * p.c}, 1);
+    const HostArray w = whole_numbers({p.groups * p.k, p.filter_h, p.filter_w, p.c}, 2);
+    const HostArray added = whole_numbers({1, out[1], out[2], p.groups * p.k}, 3);
+    const auto& machine = this_cpu_machine();
+    ASSERT_TRUE(machine) << machine.error().text();
+    for (const CpuSpec& spec : machine->levels)
+      enumerate_cpu_conv(spec, p.direction, p.data_type, [&](const KernelConfig& config) {
+        if (!serves(*machine, config, p)) return true;
+        SCOPED_TRACE(native_name(config));
+        Dispatcher dispatcher({.threads = 1, .kernel = native_name(config)});
+        const auto plan = dispatcher.plan(p);
+        EXPECT_TRUE(plan) << plan.error().text();
+        if (!plan) return true;
+        ConvArguments a = dense_arguments(p, ConvLayout::channels_last);
+        a.x = x.data.data();
+        a.w = w.data.data();
+        std::vector<float> elsewhere(added.to_floats().size()), in_place = added.to_floats();
+        const std::vector<float> read = in_place;
+        a.epilogue[0].data = read.data();
+        a.out = elsewhere.data();
+        EXPECT_TRUE((*plan)->run(a));
+        a.epilogue[0].data = a.out = in_place.data();
+        EXPECT_TRUE((*plan)->run(a));
+        EXPECT_EQ(in_place, elsewhere);
+        return true;
+      });
+  }
+}
+
 double dot(const std::vector<float>& a, const std::vector<float>& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);

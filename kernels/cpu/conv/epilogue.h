@@ -162,9 +162,12 @@ inline void finish_lines(const TsConvArgs& args, const TsConvStrides& strides, l
   long long places[kResultLines], places_of[TS_GEMM_MAX_OPERATIONS][kResultLines];
   lines.places(s, channel, places);
   int operations = 0;
+  bool reads_tensors = false;
   for (; operations < TS_GEMM_MAX_OPERATIONS && args.operations[operations] != TS_END; ++operations)
-    if (args.operations[operations] == TS_ADD || args.operations[operations] == TS_MULTIPLY)
+    if (args.operations[operations] == TS_ADD || args.operations[operations] == TS_MULTIPLY) {
       lines.places(line_strides(args.operand[operations].strides), channel, places_of[operations]);
+      reads_tensors = true;
+    }
 
   bool are_neighbours = s.channel != 1 && 2 * lines.count >= kResultLines;  // turning fewer takes longer
   for (int r = 1; r < lines.count; ++r) are_neighbours = are_neighbours && places[r] == places[0] + r;
@@ -181,8 +184,10 @@ inline void finish_lines(const TsConvArgs& args, const TsConvStrides& strides, l
       }
     });
 
-  for (int i = 0; i < count; i += kLanes) {
-    const int width = (int)min_of(kLanes, count - i);
+  // The last vector overlaps the one before here too, unless a tensor is read that may be the result.
+  const bool overlaps = count >= kLanes && !reads_tensors;
+  for (int next = 0; next < count; next += kLanes) {
+    const int i = overlaps ? (int)min_of(next, count - kLanes) : next, width = (int)min_of(kLanes, count - i);
     Sums x;
     change_each(x, [&](Vec, int r) { return as_floats(load(from[r] + i), i); });
     for (int o = 0; o < operations; ++o) {

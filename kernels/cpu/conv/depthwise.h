@@ -521,11 +521,12 @@ struct Line {
       if (inner.taps == 5) return slide_all<5, kPace>(), true;
       if (inner.taps == 7) return slide_all<7, kPace>(), true;
     }
-    if constexpr (!kForward) {  // phases of strides
-      if (inner.taps == 1) return slide_all<1, kPace>(), true;
+    if constexpr (!kForward || kPack == 1) {  // phases of strides; even filters
       if (inner.taps == 2) return slide_all<2, kPace>(), true;
       if (inner.taps == 4) return slide_all<4, kPace>(), true;
     }
+    if constexpr (!kForward)
+      if (inner.taps == 1) return slide_all<1, kPace>(), true;
     return false;
   }
 

@@ -274,7 +274,8 @@ Counts depthwise_data(const ConvProblem& p, const Kernel& kernel) {
   // What slides brings each pixel of the image once for neighbouring taps.
   const bool slides =
       p.dilation_w == 1 &&
-      (forward ? pace <= 2 && (taps == 3 || (kernel.pack == 1 && (taps == 5 || taps == 7))) : taps <= 7) &&
+      (forward ? pace <= 2 && (taps == 3 || (kernel.pack == 1 && (taps == 2 || taps == 4 || taps == 5 || taps == 7)))
+               : taps <= 7) &&
       (p.c == 1 || taps <= 3);
   if (channels.channels < kernel.lanes) {
     counts.steps = rows * line;

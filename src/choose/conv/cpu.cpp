@@ -80,9 +80,11 @@ Result<KernelConfig> packing_kernel(const CpuFacts& facts, const ConvProblem& pr
   ConvProblem typical = packing_of(problem);
   typical.in_w += kTypicalPixels - 1;
   std::vector<Candidate> candidates = plain_candidates(facts, typical, 1);
-  // What is packed is read by one kernel alone, and direct kernels are not linked in: without a compiler nobody could.
+  // What is packed is read by one kernel alone. Direct kernels of floats are not linked in, as blocked ones are: without
+  // a compiler nobody could. No kernel of pairs and fours is.
   std::erase_if(candidates, [](const Candidate& candidate) {
-    return candidate.recipe.main().algorithm.pipeline == Pipeline::direct;
+    const Algorithm& algorithm = candidate.recipe.main().algorithm;
+    return algorithm.pipeline == Pipeline::direct && algorithm.instruction == Instruction::fma_f32;
   });
   if (candidates.empty()) return std::unexpected(no_kernel(facts));
   return candidates.front().recipe.main();

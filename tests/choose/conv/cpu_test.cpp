@@ -231,8 +231,8 @@ TEST(CpuConvChoice, DirectKernelsGoFirstWhereColumnsAreFew) {
   }
 }
 
-// Only one kernel reads what is packed: it must be there without a compiler.
-TEST(CpuConvChoice, FiltersAreNotPackedForDirectKernels) {
+// Only one kernel reads what is packed: it must be there without a compiler, where another one would be.
+TEST(CpuConvChoice, FiltersArePackedForDirectKernelsOfFoursAlone) {
   ConvProblem few = in_fp32(square(4, 56));
   few.groups = 9;
   few.c = 5;
@@ -241,6 +241,13 @@ TEST(CpuConvChoice, FiltersAreNotPackedForDirectKernels) {
   few.packed_w = true;
   EXPECT_EQ(rank(testing::every_level(1), few).value().candidates.front().recipe.main().algorithm.pipeline,
             Pipeline::blocked);
+  few.packed_w = false;
+  few.data_type = DataType::int8;
+  const KernelConfig fours = packing_kernel(testing::every_level(1), few).value();
+  EXPECT_EQ(fours.algorithm.pipeline, Pipeline::direct);
+  EXPECT_EQ(fours.algorithm.instruction, Instruction::dot_int8);
+  few.packed_w = true;
+  EXPECT_EQ(rank(testing::every_level(1), few).value().candidates.front().recipe.main(), fours);
 }
 
 TEST(CpuConvTerms, NothingIsCountedOfNothing) {

@@ -34,8 +34,7 @@ TEST(ConvPacked, RandomProblemsReadPackedFilters) {
     const auto plan = dispatcher.plan(conv->problem());
     ASSERT_TRUE(plan) << plan.error().text();
     // That of a copy with channels last, if some are apart.
-    EXPECT_EQ((*plan)->workspace_bytes(),
-              conv->problem().unaligned ? channels_last_bytes(conv->problem(), false) : 0U);
+    EXPECT_EQ((*plan)->workspace_bytes(), conv->problem().unaligned ? channels_last_bytes(conv->problem(), false) : 0U);
     auto trial = Trial<Conv>::create(*std::move(conv), Device{});
     const auto verdict = trial->verify(**plan, **reference);
     EXPECT_TRUE(verdict && verdict->outcome != Outcome::fail)

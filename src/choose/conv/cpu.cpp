@@ -80,8 +80,8 @@ Result<KernelConfig> packing_kernel(const CpuFacts& facts, const ConvProblem& pr
   ConvProblem typical = packing_of(problem);
   typical.in_w += kTypicalPixels - 1;
   std::vector<Candidate> candidates = plain_candidates(facts, typical, 1);
-  // What is packed is read by one kernel alone. Direct kernels of floats are not linked in, as blocked ones are: without
-  // a compiler nobody could. No kernel of pairs and fours is.
+  // What is packed is read by one kernel alone. Direct kernels of floats are not linked in, as blocked ones are:
+  // without a compiler nobody could. No kernel of pairs and fours is.
   std::erase_if(candidates, [](const Candidate& candidate) {
     const Algorithm& algorithm = candidate.recipe.main().algorithm;
     return algorithm.pipeline == Pipeline::direct && algorithm.instruction == Instruction::fma_f32;

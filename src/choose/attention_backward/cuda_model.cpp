@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "choose/attention_backward/cuda_sections.hpp"
+#include "choose/attention_backward/cuda_walk_parts.hpp"
 #include "choose/rounding.hpp"
 #include "instances/attention_backward/cuda_resources.hpp"
 #include "problem/attention/problem.hpp"
@@ -28,17 +29,17 @@ double predicted_seconds(const KernelConfig& products, const CudaBackwardTile& r
   const double tiles =
       std::min(ceil_div(number(p.seqlen_q) * visible, tile) + of_mask, ceil_div(number(p.seqlen_q), tile));
   const double group = number(p.heads_q) / number(std::max<std::int64_t>(1, p.heads_kv));
-  const double steps = group * tiles + 1;
-  const double longest = group * ceil_div(number(p.seqlen_q) * std::min(1.0, 2 * visible), tile) + 1;
-  const double blocks = number(p.batch) * number(p.heads_kv) * ceil_div(number(p.seqlen_k), keys);
-  const double depth = 3 * ceil_div(number(p.head_dim_qk), 16.0) * 16 + 2 * ceil_div(number(p.head_dim_v), 16.0) * 16;
+  const double parts = number(cuda_walk_parts(p, products, spec).all());
+  const double steps = group * tiles / parts + 1;
+  const double longest = group * ceil_div(number(p.seqlen_q) * std::min(1.0, 2 * visible), tile) / parts + 1;
+  const double blocks = parts * number(p.batch) * number(p.heads_kv) * ceil_div(number(p.seqlen_k), keys);
   const bool in_turn = products.attention().deterministic && adds;
   constexpr double kOrderedShare = 0.95;  // of the rate, where blocks add in turn; measured: 0.93 to 1
   const PassedGradients passed = passed_gradients(p, products, spec);
   const double share = (passed.any() ? passed.efficiency : row.efficiency) * (in_turn ? kOrderedShare : 1);
   const double rate = chip.tflops_of(p.data_type) * 1e12 / chip.sms * share;
-  const double of_products =
-      std::max(ceil_div(blocks, number(chip.sms)) * steps, blocks > 0 ? longest : 0) * 2 * tile * keys * depth / rate;
+  const double of_products = std::max(ceil_div(blocks, number(chip.sms)) * steps, blocks > 0 ? longest : 0) *
+                             backward_step_flops(p, tile, keys) / rate;
 
   // The first kernel reads o and do and zeroes dq's sums, which ordered additions do not need; the last reads those and
   // writes dq.
@@ -46,7 +47,9 @@ double predicted_seconds(const KernelConfig& products, const CudaBackwardTile& r
   const double of_row =
       element * (2 * number(p.head_dim_v) + number(p.head_dim_qk)) + (in_turn ? 1 : 2) * 4 * facts.sum_columns;
   const double bandwidth = chip.bytes_per_second * chip.reached_bandwidth;
-  return 3 * chip.launch_us * 1e-6 + of_products + heads * number(p.seqlen_q) * of_row / bandwidth;
+  // Parts of dk and dv are stored and read again.
+  const double of_parts = parts > 1 ? blocks * walk_part_bytes(p) : 0;
+  return 3 * chip.launch_us * 1e-6 + of_products + (heads * number(p.seqlen_q) * of_row + of_parts) / bandwidth;
 }
 
 }  // namespace tilesmith

@@ -86,10 +86,11 @@ std::int64_t padded_rows(const AttentionBackwardProblem& p, std::int64_t total_q
 
 /// The workspace of one call behind the counters, in bytes.
 struct BackwardRegions {
-  std::size_t statistics = 0, dq_sum = 0, turns = 0, dsink_parts = 0, dalibi_parts = 0, passed = 0, progress = 0;
+  std::size_t statistics = 0, dq_sum = 0, turns = 0, dsink_parts = 0, dalibi_parts = 0, passed = 0, progress = 0,
+              key_parts = 0;
 
   BackwardRegions(const AttentionBackwardProblem& p, int sum_columns, bool in_turn, std::int64_t passed_bytes,
-                  std::int64_t progress_counts, std::int64_t padded_q) {
+                  std::int64_t progress_counts, std::int64_t padded_q, std::int64_t parts) {
     const auto bytes = [](std::int64_t floats) {
       return (static_cast<std::size_t>(floats) * 4 + kRegionsApart - 1) / kRegionsApart * kRegionsApart;
     };
@@ -102,9 +103,13 @@ struct BackwardRegions {
     if (p.dalibi) dalibi_parts = bytes(p.batch * p.heads_q * blocks_of(p.seqlen_k, kCudaBackwardRows) * kWarps);
     passed = static_cast<std::size_t>(passed_bytes);
     progress = bytes(progress_counts);
+    const std::int64_t columns = 16 * (blocks_of(p.head_dim_qk, 16) + blocks_of(p.head_dim_v, 16));
+    if (parts > 1)
+      key_parts =
+          bytes(p.batch * p.heads_kv * parts * blocks_of(p.seqlen_k, kCudaBackwardRows) * kCudaBackwardRows * columns);
   }
   [[nodiscard]] CudaSplitMemory::Size size() const {
-    return {.part_bytes = statistics + dq_sum + turns + dsink_parts + dalibi_parts + passed + progress,
+    return {.part_bytes = statistics + dq_sum + turns + dsink_parts + dalibi_parts + passed + progress + key_parts,
             .counters = kItemCounters};
   }
 };
@@ -155,14 +160,16 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const Atte
                     .in_turn = in_turn,
                     .masked = products.attention().mask != MaskKind::none};
   const PassedGradients passed = passed_gradients(p, products, spec);
+  const CudaWalkParts parts = cuda_walk_parts(p, products, spec);
   const std::int64_t query_items = adds ? 0 : p.heads_q * blocks_of(p.seqlen_q, item_rows);
-  std::int64_t work_items = p.batch * (adds ? p.heads_kv * key_items : 2 * p.heads_kv * key_items + query_items);
+  std::int64_t work_items =
+      p.batch * (adds ? p.heads_kv * parts.all() * key_items : 2 * p.heads_kv * key_items + query_items);
   if (passed.any())
     work_items = passed.sections * passed.section_heads * (passed.key_blocks + query_items / p.heads_kv);
   TS_TRY(check_backward_sizes(p, work_items));
   // Group mode: of sequences that are all as long as the longest. What a call needs follows from its rows.
   const BackwardRegions regions(p, facts.sum_columns, in_turn, passed.tile_bytes, passed.counts,
-                                padded_rows(p, p.batch * p.seqlen_q));
+                                padded_rows(p, p.batch * p.seqlen_q), parts.all());
   WorkspaceLayout layout;
   layout.add("counters", kItemCounters * 4, kRegionsApart);
   layout.add("statistics of rows", regions.statistics, kRegionsApart);
@@ -172,6 +179,7 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const Atte
   layout.add("partials of dalibi", regions.dalibi_parts, kRegionsApart);
   layout.add("gradients of scores", regions.passed, kRegionsApart);
   layout.add("progress", regions.progress, kRegionsApart);
+  layout.add("parts of dk and dv", regions.key_parts, kRegionsApart);
   layout.tell(info);
   if (p.mode == SequenceMode::batch) TS_TRY(memory.reserve(regions.size()));
 
@@ -184,7 +192,10 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const Atte
   // Few items behind a mask, as of grouped heads: the longest of many heads come first.
   constexpr std::int64_t kFewItems = 8;  // for each SM
   sections.few = sections.masked && work_items < kFewItems * spec.reference.sms;
-  made->section_heads_ = static_cast<int>(passed.any() ? passed.section_heads : sections.width(spec.reference));
+  made->section_heads_ = static_cast<int>(passed.any()      ? passed.section_heads
+                                          : parts.all() > 1 ? p.batch * p.heads_kv * parts.all()
+                                                            : sections.width(spec.reference));
+  made->walk_parts_ = parts;
   made->passed_bytes_ = passed.tile_bytes;
   made->progress_counts_ = static_cast<int>(passed.counts);
   const auto extent = [](std::int64_t n) { return static_cast<unsigned>(n); };
@@ -244,7 +255,7 @@ Result<TsCudaAttentionBackwardArgs> CudaBackwardPlan::kernel_arguments(const Att
   const auto stream = static_cast<cu::Stream>(options.stream);
   const std::int64_t padded_q = padded_rows(p, a.forward.total_q);
   const BackwardRegions regions(p, facts_.sum_columns, deterministic_ && facts_.sum_columns > 0, passed_bytes_,
-                                progress_counts_, padded_q);
+                                progress_counts_, padded_q, walk_parts_.all());
   const CudaSplitMemory::Size size = regions.size();
   CudaSplitMemory::Place place;
   if (options.workspace == nullptr) {
@@ -277,6 +288,10 @@ Result<TsCudaAttentionBackwardArgs> CudaBackwardPlan::kernel_arguments(const Att
     out.progress = reinterpret_cast<unsigned*>(tiles + regions.passed / 4);
     out.progress_counts = progress_counts_;
   }
+  out.head_parts = static_cast<int>(walk_parts_.of_heads);
+  out.tile_parts = static_cast<int>(walk_parts_.of_tiles);
+  if (regions.key_parts > 0)
+    out.key_parts = out.dalibi_parts + (regions.dalibi_parts + regions.passed + regions.progress) / 4;
   out.key_blocks = key_blocks_;
   out.padded_q = static_cast<int>(padded_q);
   return out;

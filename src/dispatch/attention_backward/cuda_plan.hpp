@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "choose/attention_backward/cuda_walk_parts.hpp"
 #include "dispatch/cuda_split_memory.hpp"
 #include "dispatch/cuda_steps.hpp"
 #include "instances/attention_backward/cuda_resources.hpp"
@@ -44,6 +45,7 @@ class CudaBackwardPlan final : public AttentionBackwardPlan {
   int key_blocks_ = 0;  ///< of 128 keys
   int key_items_ = 0;   ///< blocks of keys that have work items of their own
   int section_heads_ = 1;
+  CudaWalkParts walk_parts_;
   std::int64_t passed_bytes_ = 0;  ///< gradients of scores that pass through the workspace
   int progress_counts_ = 0;
 };

@@ -20,6 +20,9 @@
 //   dalibi_parts [batch][heads_q][blocks of keys][8 warps]   of each block of 128 keys of the longest sequence
 //   score_gradients [TS_CUDA_BACKWARD_SECTIONS][heads of q of a section][blocks of 64 keys][blocks of 64 queries][8192 bytes]
 //                                              tiles of rows/score_gradients.cuh, else null
+//   key_parts  [batch][heads_kv][parts][key_blocks][columns]   where several blocks of threads share the walk of a block of keys:
+//                                              dk, then dv of each after the scale, fp32, 16 columns of 128 keys at a time in
+//                                              the order of the accumulators, [columns / 16][registers 4i .. 4i + 3][256 threads][4]; else null
 //   progress   [batch][heads_kv], [sections]   with score_gradients: items of keys of a head that are done, then twice the items
 //                                              of queries of a section
 // clang-format on
@@ -47,6 +50,9 @@ struct TsCudaAttentionBackwardArgs : TsCudaAttentionArgs {
   unsigned int* score_gradients;
   unsigned int* progress;
   int progress_counts;
+  // Parts of a walk: of the heads of a group, and of each one's tiles. Both 1 where a block walks all.
+  int head_parts, tile_parts;
+  float* key_parts;
 };
 
 // The tensor maps of a Hopper kernel, by value as a __grid_constant__ parameter.

@@ -1,9 +1,10 @@
 // The last kernel of attention backward where blocks of keys add to dq in float32: times the scale, rounded, stored by
 // the strides of dq.
 //
-// It also adds up, in a fixed order, what the blocks of the kernels before it have of dsink and of the slopes' gradient.
+// It also adds up, in a fixed order, what the blocks of the kernels before it have of dsink and of the slopes' gradient, and the
+// parts of dk and dv.
 //
-// Configuration (namespace ts::cfg): kBf16, kGroupMode (bool), kHeadDimQk, kTileM and kSumColumns as in the kernel that
+// Configuration (namespace ts::cfg): kBf16, kGroupMode (bool), kHeadDimQk, kHeadDimV, kTileM and kSumColumns as in the kernel that
 //   added; kSumColumns 0: none did, and dq is not touched.
 // Launch: 256 threads, a grid of (tiles of kTileM rows, at least 1, of the longest sequence; heads_q; batch).
 #pragma once
@@ -46,7 +47,47 @@ struct ConvertDq {
       if (args.grad.dalibi != nullptr && args.grad.dalibi_batch_stride == 0 && batch == 0)
         sum_dalibi(head, 0, static_cast<int>(args.batch));
     }
-    if constexpr (cfg::kSumColumns > 0) store_dq<cfg::kSumColumns>(head, batch);
+    if constexpr (cfg::kSumColumns > 0) {
+      store_dq<cfg::kSumColumns>(head, batch);
+      if (args.key_parts != nullptr) sum_key_parts(batch);
+    }
+  }
+
+  // The sequence's blocks of threads share the slices of its blocks of keys out. A thread has the same place in each part.
+  TS_DEVICE void sum_key_parts(int batch) const {
+    Sequence sequence;
+    sequence.find(args, batch);
+    const int heads = static_cast<int>(args.heads_kv), parts = args.head_parts * args.tile_parts;
+    const int slices = ceil_div(sequence.length_k, 128) * heads * kSlices;
+    const int thread = threadIdx.x;
+    for (int i = blockIdx.y * gridDim.x + blockIdx.x; i < slices; i += gridDim.x * gridDim.y) {
+      const int slice = i % kSlices, head = i / kSlices % heads, first_key = i / kSlices / heads * 128;
+      const float* const from = key_parts_of(args, batch, head, first_key) + slice * kPartSlice + thread * 4;
+      float sums[8] = {};
+#pragma unroll 4
+      for (int part = 0; part < parts; ++part) {
+#pragma unroll
+        for (int j = 0; j < 8; j += 4) {
+          const float4 x = *reinterpret_cast<const float4*>(from + part * part_stride(args) + j * (kPartSlice / 8));
+          sums[j] += x.x;
+          sums[j + 1] += x.y;
+          sums[j + 2] += x.z;
+          sums[j + 3] += x.w;
+        }
+      }
+      const bool is_k = slice < kSlicesQk;
+      const int column = 16 * (is_k ? slice : slice - kSlicesQk);
+      unsigned short* const gradient = static_cast<unsigned short*>(is_k ? args.grad.dk : args.grad.dv);
+      const TsStrides& strides = is_k ? args.grad.dk_strides : args.grad.dv_strides;
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const int key = first_key + thread / 32 * 16 + thread % 32 / 4 + 8 * r;
+        char* const out = key < sequence.length_k
+                              ? reinterpret_cast<char*>(row_of(gradient, strides, batch, head, key, sequence.offset_k) + column)
+                              : nullptr;
+        store_row<cfg::kBf16>(out, sums, r, 1.0f, (is_k ? cfg::kHeadDimQk : cfg::kHeadDimV) - column);
+      }
+    }
   }
 
   template <int kSumColumns>

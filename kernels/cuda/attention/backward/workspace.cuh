@@ -49,6 +49,20 @@ TS_DEVICE float* delta_rows(const TsCudaAttentionBackwardArgs& args, const Seque
 TS_DEVICE unsigned* turns_of(const TsCudaAttentionBackwardArgs& args, const Sequence& s, int batch, int head, int row) {
   return args.turns + (workspace_row(args, s, batch, head) + row) / TS_CUDA_BACKWARD_TURN_ROWS * 2;
 }
+// Sums of dk and dv in parts: slices of 16 columns of 128 keys.
+constexpr int kPartSlice = 16 * 128;  // floats
+constexpr int kSlicesQk = ceil_div(cfg::kHeadDimQk, 16);
+constexpr int kSlices = kSlicesQk + ceil_div(cfg::kHeadDimV, 16);
+// From one part of a block of keys to the next.
+TS_DEVICE i64 part_stride(const TsCudaAttentionBackwardArgs& args) {
+  return i64{args.key_blocks} * (kSlices * kPartSlice);
+}
+// Of part 0 of the first key's block.
+TS_DEVICE float* key_parts_of(const TsCudaAttentionBackwardArgs& args, int batch, int head, int key) {
+  const int first = (batch * static_cast<int>(args.heads_kv) + head) * args.head_parts * args.tile_parts;
+  return args.key_parts + first * part_stride(args) + i64{key / 128} * (kSlices * kPartSlice);
+}
+
 // Of a head's gradient by its slope, one for each block of keys and warp.
 TS_DEVICE float* dalibi_parts_of(const TsCudaAttentionBackwardArgs& args, int batch, int head) {
   return args.dalibi_parts + (batch * args.heads_q + head) * i64{8} * args.key_blocks;

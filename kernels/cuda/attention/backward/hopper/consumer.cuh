@@ -428,8 +428,26 @@ struct Consumer {
     }
   }
 
+  template <int kRegisters>
+  TS_DEVICE static void store_part(float* to, const float (&sums)[kRegisters], float scale) {
+    const bool empty = scale == 0.0f;
+#pragma unroll
+    for (int i = 0; i < kRegisters; i += 4)
+      *reinterpret_cast<float4*>(to + i * (kPartSlice / 8)) =
+          empty ? float4{0.0f, 0.0f, 0.0f, 0.0f}
+                : float4{sums[i] * scale, sums[i + 1] * scale, sums[i + 2] * scale, sums[i + 3] * scale};
+  }
+  TS_DEVICE void store_parts(const Item& t, const float (&dk)[kWidthQk / 2], const float (&dv)[kWidthV / 2],
+                             float keep_scale) const {
+    float* const to = key_parts_of(args, t.batch, t.head_of_keys(args), t.key) + t.part_of_head(args) * part_stride(args) +
+                      (threadIdx.x - 128) * 4;
+    store_part(to, dk, args.scale);
+    store_part(to + kSlicesQk * kPartSlice, dv, keep_scale);
+  }
+
   TS_DEVICE void store(const Item& t, const float (&dk)[kWidthQk / 2], const float (&dv)[kWidthV / 2],
                        float keep_scale) const {
+    if (args.key_parts != nullptr) return store_parts(t, dk, dv, keep_scale);
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -457,7 +475,7 @@ struct Consumer {
   }
 
   TS_DEVICE void run() {
-    const int group = static_cast<int>(args.heads_q / args.heads_kv);
+    const int group = Item::heads_of_part(args);
     ItemRing ring;
     Call call(args);
     if (kTakesTurns && warpgroup == 1) give_turn();  // the first is the first's

@@ -1,6 +1,10 @@
 // The work items: blocks of 128 keys of a head of keys and values. The producer draws them and hands their numbers to
 // the consumers through a ring in shared memory; each side works out the rest for itself.
 //
+// Where heads of keys have too few blocks to fill the chip, the walk of a block is shared out: an item has a part of the group's
+// heads (head_parts) and of their tiles (tile_parts). Each part counts as a head of keys of its own; its sums of dk and dv are
+// partial (key_parts) and added up in the order of the parts by the kernel that converts dq.
+//
 // Items are numbered section by section; a section is as many heads as the host wants to run side by side
 // (section_heads). With a bounded window a section's blocks go key by key over its heads: those that the most queries
 // see come first. Without one a head's blocks follow one another and share its queries.
@@ -44,9 +48,15 @@ struct Step {
   }
 };
 
+// A quotient by a number of parts, mostly 1.
+TS_DEVICE int share_of(int all, int parts) {
+  return parts == 1 ? all : all / parts;
+}
+
 struct Item {
   int key;   // first key
-  int head;  // of keys and values
+  int head;  // of keys and values, or a part of its group
+  int part;  // of the tiles
   int batch;
   Sequence sequence;
   Window window;
@@ -73,7 +83,7 @@ struct Item {
 
   // False when the block lies beyond its sequence's end.
   TS_DEVICE bool find(const TsCudaAttentionBackwardArgs& args, int index) {
-    const int heads = static_cast<int>(args.heads_kv);
+    const int heads = static_cast<int>(args.heads_kv) * args.head_parts * args.tile_parts;
     const int all_heads = heads * static_cast<int>(args.batch);
     const int section_items = args.section_heads * args.row_tiles;
     const int section = index / section_items;
@@ -85,29 +95,39 @@ struct Item {
     const int batch_head = first_head + (by_block ? rest % width : rest / args.row_tiles);
     round = index / static_cast<int>(gridDim.x);
     batch = batch_head / heads;
-    head = batch_head - batch * heads;
+    head = share_of(batch_head - batch * heads, args.tile_parts);
+    part = batch_head - batch * heads - head * args.tile_parts;
     key = block * kKeys;
     sequence.find(args, batch);
-    window.start(args, sequence);
     if (key >= sequence.length_k) return false;
-    tiles = window.query_tiles<kTileM>(key, kKeys);
+    see(args);
     return true;
   }
   // What follows from a block of keys and its sequence.
   TS_DEVICE void see(const TsCudaAttentionBackwardArgs& args) {
     window.start(args, sequence);
     tiles = window.query_tiles<kTileM>(key, kKeys);
+    const int all = tile_count();
+    tiles = {tiles.begin + share_of(all * part, args.tile_parts), tiles.begin + share_of(all * (part + 1), args.tile_parts)};
+  }
+  TS_DEVICE int head_of_keys(const TsCudaAttentionBackwardArgs& args) const { return share_of(head, args.head_parts); }
+  // The part's place among those of the head of keys.
+  TS_DEVICE int part_of_head(const TsCudaAttentionBackwardArgs& args) const {
+    return (head - head_of_keys(args) * args.head_parts) * args.tile_parts + part;
+  }
+  TS_DEVICE static int heads_of_part(const TsCudaAttentionBackwardArgs& args) {
+    return static_cast<int>(args.heads_q / args.heads_kv) / args.head_parts;
   }
   TS_DEVICE void store(u32 to) const {
     store_words(to, batch, head, key, round);
     store_words(to + 16, sequence.length_q, sequence.length_k, sequence.offset_q, sequence.offset_k);
-    store_words(to + 32, sequence.work_row, 0, 0, 0);
+    store_words(to + 32, sequence.work_row, part, 0, 0);
   }
   TS_DEVICE void load(u32 from, const TsCudaAttentionBackwardArgs& args) {
     int none;
     load_words(from, batch, head, key, round);
     load_words(from + 16, sequence.length_q, sequence.length_k, sequence.offset_q, sequence.offset_k);
-    load_words(from + 32, sequence.work_row, none, none, none);
+    load_words(from + 32, sequence.work_row, part, none, none);
     see(args);
   }
 

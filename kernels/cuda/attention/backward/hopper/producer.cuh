@@ -47,13 +47,14 @@ struct Producer {
         if (first) {
           mbarrier_wait(shared.keys_empty(resident.index), resident.phase ^ 1);
           mbarrier_expect(keys_full, kKeyBytes);
-          load_rows(shared.keys(resident.index), &maps.k, keys_full, kColumnsQk, kKeys, t.key + t.sequence.offset_k, t.head, batch);
+          load_rows(shared.keys(resident.index), &maps.k, keys_full, kColumnsQk, kKeys, t.key + t.sequence.offset_k,
+                    t.head_of_keys(args), batch);
         }
         load_queries(t, step.tile, first_head + step.head);
         if (first) {
           mbarrier_expect(values_full, kValueBytes);
-          load_rows(shared.values(resident.index), &maps.v, values_full, kColumnsV, kKeys, t.key + t.sequence.offset_k, t.head,
-                    batch);
+          load_rows(shared.values(resident.index), &maps.v, values_full, kColumnsV, kKeys, t.key + t.sequence.offset_k,
+                    t.head_of_keys(args), batch);
           resident.advance();
           first = false;
         }
@@ -71,7 +72,7 @@ struct Producer {
     wait_for_previous_kernel();
     ItemRing ring;
     Walk walk;
-    const int group = static_cast<int>(args.heads_q / args.heads_kv);
+    const int group = Item::heads_of_part(args);
     // An item is drawn when the one before has been loaded, no earlier: it would wait, and others for it.
     for (walk.start(args); walk.index < args.work_items; walk.draw(args)) {
       Item t;

@@ -47,28 +47,39 @@ struct NoBias {
   }
 };
 
-// A bias that is read element by element, with any strides; `column` is the key of the thread's first score. The two forms of
-// kMayBeAdjacent take registers that decode does not have.
+// A bias that is read by threads, with any strides; `column` is the key of the thread's first score, an even number. The forms
+// of kMayBeAdjacent take registers that decode does not have.
 template <bool kMayBeAdjacent = true>
 struct GlobalBias {
+  enum class Form { any, adjacent, pairs };
+
   const TsCudaAttentionArgs& args;
   const Lengths lengths;
   const Rows rows;
   const int column;
 
+  // Whether two keys of even number and its successor are eight bytes at a multiple of eight, both in the sequence or none.
+  TS_DEVICE bool has_pairs() const {
+    const TsStrides& s = args.bias_strides;
+    const i64 any = static_cast<i64>(reinterpret_cast<unsigned long long>(args.bias) / sizeof(float)) | s.batch | s.head | s.row;
+    return ((any | lengths.k) & 1) == 0;
+  }
+
   // Scores times `factor` plus the bias. Where keys follow one another their distances are known when this is compiled:
   // otherwise a score costs a multiplication of 64 bits.
   TS_DEVICE void add(float factor, float (&s)[kScores]) const {
-    if (kMayBeAdjacent && args.bias_strides.column == 1) {
-      add_as<true>(factor, s);
+    if (!kMayBeAdjacent || args.bias_strides.column != 1) {
+      add_as<Form::any>(factor, s);
+    } else if (has_pairs()) {
+      add_as<Form::pairs>(factor, s);
     } else {
-      add_as<false>(factor, s);
+      add_as<Form::adjacent>(factor, s);
     }
   }
 
-  template <bool kAdjacent>
+  template <Form kForm>
   TS_DEVICE void add_as(float factor, float (&s)[kScores]) const {
-    const long long step = kAdjacent ? 1 : args.bias_strides.column;
+    const long long step = kForm == Form::any ? args.bias_strides.column : 1;
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       const int query = rows.query[row];
@@ -79,8 +90,16 @@ struct GlobalBias {
       for (int i = 2 * row; i < kScores; i += 4) {
         const int key = 8 * (i >> 2);
         float first = 0.0f, second = 0.0f;
-        if (key < keys) first = bias[key * step];
-        if (key + 1 < keys) second = bias[(key + 1) * step];
+        if constexpr (kForm == Form::pairs) {
+          if (key < keys) {
+            const float2 pair = *reinterpret_cast<const float2*>(bias + key);
+            first = pair.x;
+            second = pair.y;
+          }
+        } else {
+          if (key < keys) first = bias[key * step];
+          if (key + 1 < keys) second = bias[(key + 1) * step];
+        }
         s[i] = fmaf(s[i], factor, first);
         s[i + 1] = fmaf(s[i + 1], factor, second);
       }

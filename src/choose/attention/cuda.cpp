@@ -180,7 +180,10 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
     const bool is_doubted = is_decode(one.candidate.recipe.main().algorithm.pipeline) && !suits_decode(shape);
     const double share = spec.attention_model->first_choice_share;
     // Of the same tile with queries packed or not the one with fewer tiles reads keys less often.
-    return std::tuple(one.place > 1 ? 1 : 0, seconds * (is_favoured ? share : is_doubted ? 1 / share : 1),
+    return std::tuple(one.place > 1 ? 1 : 0,
+                      seconds * (is_favoured  ? share
+                                 : is_doubted ? 1 / share
+                                              : 1),
                       is_choice ? 0 : 1, cuda_row_blocks(one.candidate.recipe.main(), shape));
   });
   std::vector<Candidate> out;

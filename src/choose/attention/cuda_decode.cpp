@@ -27,7 +27,7 @@ constexpr double kReadsOfL2 = 2;
 /// Rows of the largest tile.
 constexpr std::int64_t kMostRows = 16 * kDecodeWarps;
 /// Tiles of a key head's rows, beside tiles of queries: more read its keys too often, and fill more of the chip uncut.
-constexpr std::int64_t kFewTiles = 8;
+constexpr std::int64_t kFewTiles = 32;
 
 std::int64_t group_of(const CudaAttentionShape& shape) {
   return shape.heads_kv > 0 ? shape.heads_q / shape.heads_kv : 1;

@@ -424,7 +424,7 @@ TEST(CudaAttentionRank, PredictionsAreTheSumOfTheTerms) {
   AttentionProblem problem;
   problem.data_type = DataType::bf16;
   problem.batch = 2, problem.heads_q = problem.heads_kv = 4;
-  problem.seqlen_q = 1024, problem.seqlen_k = 4096, problem.head_dim_qk = problem.head_dim_v = 128;
+  problem.seqlen_q = 4096, problem.seqlen_k = 4096, problem.head_dim_qk = problem.head_dim_v = 128;
   const Ranking ranking = rank(spec, problem).value();
   EXPECT_EQ(ranking.policy, "fitted model");
   const auto terms = model_terms(spec, problem);

@@ -37,7 +37,7 @@ struct Producer {
 
   TS_DEVICE void load_item(const Item& t, int group) {
     const int batch = cfg::kGroupMode ? 0 : t.batch;
-    const int heads = heads_at_once(group);
+    const int heads = heads_at_once(group), keys_head = t.head_of_keys(args);
     bool first = true;
     for (int first_head = t.head * group; first_head < (t.head + 1) * group; first_head += heads) {
       const int direction = t.direction(heads);
@@ -48,13 +48,13 @@ struct Producer {
           mbarrier_wait(shared.keys_empty(resident.index), resident.phase ^ 1);
           mbarrier_expect(keys_full, kKeyBytes);
           load_rows(shared.keys(resident.index), &maps.k, keys_full, kColumnsQk, kKeys, t.key + t.sequence.offset_k,
-                    t.head_of_keys(args), batch);
+                    keys_head, batch);
         }
         load_queries(t, step.tile, first_head + step.head);
         if (first) {
           mbarrier_expect(values_full, kValueBytes);
           load_rows(shared.values(resident.index), &maps.v, values_full, kColumnsV, kKeys, t.key + t.sequence.offset_k,
-                    t.head_of_keys(args), batch);
+                    keys_head, batch);
           resident.advance();
           first = false;
         }

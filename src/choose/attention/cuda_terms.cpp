@@ -118,7 +118,11 @@ CudaAttentionTerms cuda_attention_terms(const KernelConfig& config, const CudaTi
 
   const double bytes = bits_of(s.data_type) / 8.0 * (s.head_dim_qk + s.head_dim_v);
   const double queries = static_cast<double>(shape.batch * shape.heads_q) * static_cast<double>(shape.seqlen_q);
-  const double keys_read = static_cast<double>(shape.batch * shape.heads_kv) * seqlen_k;
+  // Behind a window few queries read few keys.
+  const double keys_seen = static_cast<double>(shape.window_keys < shape.seqlen_k
+                                                   ? std::min(shape.seqlen_k, shape.window_keys + shape.seqlen_q)
+                                                   : shape.seqlen_k);
+  const double keys_read = static_cast<double>(shape.batch * shape.heads_kv) * keys_seen;
   constexpr double kMicrosecond = 1e-6;
   return {kMicrosecond,
           rounds * row.round_us * kMicrosecond,

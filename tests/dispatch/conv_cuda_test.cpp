@@ -96,7 +96,9 @@ RandomCall<Conv> random_wide_conv(std::uint64_t seed) {
         p.in_d = p.filter_d = p.stride_d = p.dilation_d = 1;
         p.pad_d = p.pad_high_d = 0;
         p.filter_h = p.filter_w = 3;
-        if (p.direction != ConvDirection::backward_weight) p.stride_h = p.stride_w = 1;
+        if (p.direction == ConvDirection::backward_data) p.stride_h = p.stride_w = 1;
+        if (p.direction == ConvDirection::forward)
+          p.stride_h = p.stride_w = 1 + static_cast<std::int64_t>(seed / 48 % 2);
         p.in_h = 2 * p.dilation_h + 1 + static_cast<std::int64_t>(draws[1] * 30);
         p.in_w = 2 * p.dilation_w + 1 + static_cast<std::int64_t>(draws[3] * 60);
       }

@@ -222,7 +222,7 @@ std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemm
   }
   for (const int channels : channels_of_groups(mapped))
     for (const int pace : kGroupedPaces) {
-      if (pace > 1 && (mapped ? !adds_filters(s) : s.direction == ConvDirection::backward_data)) continue;
+      if (pace > 1 && s.direction == ConvDirection::backward_data) continue;
       add(channels, pace);
     }
   return out;
@@ -231,8 +231,8 @@ std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemm
 constexpr CudaConvRule kGroupedRules[] = {
     {"groups_are_octets",
      "16-bit tensors in groups of 2, 4, 8 or 16 channels to as many (through maps also 32), of pixels 1 or 2 apart "
-     "(backward data, and through maps forward too, 1), or of one to one in bands of 3, 5 "
-     "or 7 taps; through maps of 3 x 3 taps; sizes, filters and strides are run-time numbers",
+     "(backward data 1), or of one to one in bands of 3, 5 or 7 taps; through maps of 3 x 3 taps; sizes, filters and "
+     "strides are run-time numbers",
      [](const CudaConvSubject& s) {
        const CudaGroupedTile t = cuda_grouped_tile(s.algorithm());
        const ConvDirection direction = s.signature().direction;
@@ -241,8 +241,7 @@ constexpr CudaConvRule kGroupedRules[] = {
          return false;
        if (is_banded(s.algorithm()))
          return !is_mapped(s.algorithm()) && std::ranges::find(kTapsOfBands, t.taps) != kTapsOfBands.end();
-       if (is_mapped(s.algorithm()) && (t.taps != kTapsOfMapped || (t.pace > 1 && !adds_filters(s.signature()))))
-         return false;
+       if (is_mapped(s.algorithm()) && t.taps != kTapsOfMapped) return false;
        const std::span<const int> channels = channels_of_groups(is_mapped(s.algorithm()));
        return std::ranges::find(channels, t.channels) != channels.end() &&
               (t.pace == 1 || (t.pace == 2 && direction != ConvDirection::backward_data));

@@ -4,14 +4,15 @@
 //
 // A warp has two octets of a tile's results, which it takes in strips: eight columns of all rows. The sixteen rows of a product are row h of a strip and, further down, row h + kHalf: so what both halves meet of
 // rows i and i + kHalf is one load, and three rows of results are multiplied with it. Of smaller groups, which need
-// half of a product's depth for a tap, two taps of a column share one.
+// half of a product's depth for a tap, two taps of a column share one. With pixels two apart every other of the rows met
+// has two rows of results, and the others one.
 //
 // Groups of 2 and 4 share their octet: weights are zeros where a channel is of another group. If a sum is not finite, the
 // strip is multiplied again, each group with zeros in the others' place, so that NaN stays in its group.
 //
 // Configuration: as in data.cuh, with
 //   kRows, kColumns           results of a tile: an even number of rows; columns a multiple of 8 for each four warps
-//   kTaps, kPace              3, on either side: every result meets as many; 1
+//   kTaps, kPace              3, on either side: every result meets as many; 1, forward also 2
 //   kStages                   at most 7
 //   kTilesApart (bool), true
 //
@@ -25,9 +26,9 @@
 namespace ts::conv {
 
 constexpr int kHalf = cfg::kRows / 2;                    // rows of results
-constexpr int kPitch = cfg::kColumns - 1 + cfg::kTaps;  // pixels of a row of a tile
-constexpr int kTileRows = cfg::kRows - 1 + cfg::kTaps;
-constexpr int kRowsMet = kHalf - 1 + cfg::kTaps;  // by half of a strip
+constexpr int kPitch = (cfg::kColumns - 1) * cfg::kPace + cfg::kTaps;  // pixels of a row of a tile
+constexpr int kTileRows = (cfg::kRows - 1) * cfg::kPace + cfg::kTaps;
+constexpr int kRowsMet = (kHalf - 1) * cfg::kPace + cfg::kTaps;  // by half of a strip
 constexpr int kTileAlignment = 1024;              // of the swizzle
 constexpr int kTileBytes = kTileRows * kPitch * 128;
 constexpr int kStageBytes = ceil_div(kTileBytes, kTileAlignment) * kTileAlignment;
@@ -38,7 +39,8 @@ constexpr int kSharedBytes = kBarrierOffset + kGateBytes + kTileAlignment;
 constexpr bool kPlain = cfg::kEpilogueLength == 0 && bytes_of(cfg::kTypeD) == 2;
 constexpr bool kFours = cfg::kChannels >= 16 && kPlain;
 constexpr int kStripsOfWarp = cfg::kColumns / 8 / kTeams;
-static_assert(cfg::kTaps == 3 && cfg::kPace == 1 && cfg::kRows % 2 == 0 && cfg::kColumns % (8 * kTeams) == 0);
+static_assert(cfg::kTaps == 3 && (cfg::kPace == 1 || (cfg::kPace == 2 && kForward)));
+static_assert(cfg::kRows % 2 == 0 && cfg::kColumns % (8 * kTeams) == 0);
 
 struct MappedData {
   using Sums = float[kHalf][2][4];                             // by octet
@@ -62,7 +64,7 @@ struct MappedData {
 
   // The pixel of a lane's row of a load, of the first row of results, at the first tap.
   static TS_DEVICE int first_pixel(int strip) {
-    return lane() / 8 % 2 * kHalf * kPitch + 8 * strip + lane() % 8;
+    return cfg::kPace * (lane() / 8 % 2 * kHalf * kPitch + 8 * strip + lane() % 8);
   }
   static TS_DEVICE int own_octet(int sixteen = 0) {
     return 2 * (pair() / kDepth * kDepth + sixteen) + lane() / 16;
@@ -86,8 +88,8 @@ struct MappedData {
         load_matrices(a, places.at(i * kPitch + c));
 #pragma unroll
         for (int r = 0; r < cfg::kTaps; ++r) {
-          if (i < r || i - r >= kHalf) continue;
-          float(&own)[2][4] = sums[i - r];
+          if (i < r || (i - r) % cfg::kPace != 0 || (i - r) / cfg::kPace >= kHalf) continue;
+          float(&own)[2][4] = sums[(i - r) / cfg::kPace];
           if constexpr (kWeightWords == 4) {
             multiply_add(own[0], a[0], a[1], a[2], a[3], w[r][0], w[r][1]);
             multiply_add(own[1], a[0], a[1], a[2], a[3], w[r][2], w[r][3]);
@@ -130,7 +132,7 @@ struct MappedData {
 #pragma unroll
           for (int r = 0; r < cfg::kTaps; ++r) {
             u32 a[4];
-            load_matrices(a, octet_at(tile, first_pixel(strip) + (h + r) * kPitch + c, own_octet()));
+            load_matrices(a, octet_at(tile, first_pixel(strip) + (h * cfg::kPace + r) * kPitch + c, own_octet()));
 #pragma unroll
             for (u32& word : a) word = group == one ? word : 0;
 #pragma unroll

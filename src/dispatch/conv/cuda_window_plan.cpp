@@ -202,7 +202,7 @@ Status CudaWindowPlan::encode_phases(const ConvArguments& a, const GemmArguments
   for (std::size_t i = 0; i < phases_.size(); ++i) {
     const CudaConvPhase& phase = phases_[i];
     TS_TRY(encode_image(a.y, a.y_strides, p.k, phase.windows, operand_format(p), step_of_window(p), algorithm_.tile[0],
-                        maps.image[i]));
+                        (&maps.a)[behind_map_a(static_cast<int>(i))]));
     // The phase's pixels of x, as an image of their own.
     ConvStrides strides = a.x_strides;
     std::array<CudaConvWindow, 3> pixels;

@@ -100,7 +100,7 @@ TEST(CudaConvChoice, CandidatesServe) {
       const bool hopper_too = std::ranges::any_of(ranking->candidates, [](const Candidate& candidate) {
         return candidate.recipe.main().algorithm.pipeline == Pipeline::warp_specialized;
       });
-      EXPECT_EQ(hopper_too, stride <= 2) << "windows take at most 8 pixels a step, phases are at most 6";
+      EXPECT_EQ(hopper_too, stride <= 2) << "windows take at most 8 pixels a step, phases are at most 8";
     }
 }
 
@@ -118,7 +118,7 @@ TEST(CudaConvChoice, ObstaclesAreNamed) {
   named([](ConvProblem& q) { q.unaligned = true; }, "16 bytes");
   named([](ConvProblem& q) { q.groups = 2, q.k = 72; }, "next group's");
   named([](ConvProblem& q) { q.batch = 0; }, "no images");
-  named([](ConvProblem& q) { q.stride_w = 7; }, "phases");
+  named([](ConvProblem& q) { q.stride_w = 9; }, "phases");
   named([](ConvProblem& q) { q.stride_w = 2, q.epilogue = {EpilogueOp::add}; }, "phases");
   named(
       [](ConvProblem& q) {

@@ -35,7 +35,7 @@ struct TsCudaConvWeightArgs : TsCudaGemmArgs {
 };
 
 /* Backward data. The launch's parameters stay within 4096 bytes. */
-#define TS_CONV_PHASES 6
+#define TS_CONV_PHASES 8
 struct TsCudaConvPhase {
   int rows, steps;            /* pixels of the result in all images; steps of the sum, at least 1 */
   int places[3], first[3];    /* as of a window, whose steps are 1 */
@@ -49,7 +49,14 @@ struct TsCudaConvPhaseArgs : TsCudaGemmArgs {
   int filter[3];
   TsCudaConvPhase phase[TS_CONV_PHASES];
 };
-/* In place of a and d. */
+/* In place of d. */
 struct TsCudaConvPhaseMaps : TsCudaGemmMaps {
-  TsCudaTensorMap image[TS_CONV_PHASES], result[TS_CONV_PHASES];
+  TsCudaTensorMap result[TS_CONV_PHASES];
 };
+/* The phases' maps of the image, in place of a: there and where GEMM has others that backward data lacks, of which b and c
+ * lie between. */
+static_assert(sizeof(TsCudaGemmMaps) == (TS_CONV_PHASES + 2) * sizeof(TsCudaTensorMap), "a map for each phase, b and c");
+static_assert(sizeof(TsCudaConvPhaseMaps) + sizeof(TsCudaConvPhaseArgs) <= 4096, "what a launch's parameters may take");
+inline int behind_map_a(int phase) {
+  return phase + (phase > 0) + (phase > 3);
+}

@@ -13,11 +13,11 @@ static_assert(kElementBytes == 2 && !kMnMajorA && kMnMajorB && kCluster == 1, "1
 struct PhaseProducer : Producer {
   TS_DEVICE void run(const TsCudaGemmArgs& all) {
     const TsCudaConvPhaseArgs& args = phase_args(all);
-    const TsCudaTensorMap* const images = static_cast<const TsCudaConvPhaseMaps&>(maps).image;
     TileWalk walk(args);
     Tile t;
     for (int item = blockIdx.x; walk.find(item, 0, t); item += gridDim.x) {
       const TsCudaConvPhase& phase = args.phase[t.split];
+      const TsCudaTensorMap* const image = &maps.a + behind_map_a(t.split);
       int at[4];
       find_place(phase, t.row, at);
 #pragma unroll
@@ -37,7 +37,7 @@ struct PhaseProducer : Producer {
         const u32 full = shared.full(place.index);
         mbarrier_wait(shared.empty(place.index), place.phase ^ 1);
         mbarrier_expect(full, kBytesA + kColumnsB * kTileK * kColumnRowBytesB);
-        load_places(shared.tile_a(place.index), &images[t.split], full, t.batch * args.group_channels + kTileK * block,
+        load_places(shared.tile_a(place.index), image, full, t.batch * args.group_channels + kTileK * block,
                     at, offset);
 #pragma unroll
         for (int i = 0; i < kColumnsB; ++i)

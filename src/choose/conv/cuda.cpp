@@ -21,7 +21,8 @@ namespace tilesmith {
 namespace {
 
 /// Every config that has the problem's signature: with any number of dimensions, or its own, of slices theirs.
-void walk_signatures(const CudaSpec& spec, const ConvProblem& problem, const CudaConvVisit& visit) {
+void walk_signatures(const CudaSpec& spec, const ConvProblem& problem, const CudaConvVisit& visit,
+                     const CudaConvWanted& wanted_config = {}) {
   const int own = cuda_conv_dimensions(images_of_slices(problem).value_or(problem));
   bool wanted = true;
   const auto forward = [&](const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused) {
@@ -29,10 +30,10 @@ void walk_signatures(const CudaSpec& spec, const ConvProblem& problem, const Cud
   };
   for (int dims = 3; dims >= own && wanted; dims = dims == own ? 0 : own) {
     ConvSignature signature = cuda_signature_of(problem, dims);
-    walk_cuda_conv(spec, signature, forward);
+    walk_cuda_conv(spec, signature, forward, wanted_config);
     if (problem.c != 1 || problem.k != 1 || !wanted) continue;
     signature.depthwise = true;
-    walk_cuda_conv(spec, signature, forward);
+    walk_cuda_conv(spec, signature, forward, wanted_config);
   }
 }
 
@@ -211,13 +212,22 @@ ConvProblem cuda_conv_seen(const KernelConfig& config, const ConvProblem& proble
 Result<Ranking> rank(const CudaSpec& spec, const ConvProblem& problem) {
   TS_TRY(check_plain_w(problem));
   std::vector<Candidate> candidates;
-  walk_signatures(spec, problem, [&](const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused) {
-    const CudaConvChoosing* own = cuda_conv_choosing(config.algorithm.pipeline);
-    const ConvProblem seen = cuda_conv_seen(config, problem);
-    if (refused == nullptr && own != nullptr && !own->unsuited(config, spec, seen) && !own->is_needless(config, seen))
-      candidates.push_back({config, own->seconds(config, row, spec, seen)});
-    return true;
-  });
+  const ConvProblem images = images_of_slices(problem).value_or(problem);
+  const auto seen = [&](const KernelConfig& config) -> const ConvProblem& {
+    return std::get<ConvSignature>(config.signature).spatial_dims == 3 ? problem : images;
+  };
+  walk_signatures(
+      spec, problem,
+      [&](const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused) {
+        const CudaConvChoosing* own = cuda_conv_choosing(config.algorithm.pipeline);
+        if (refused == nullptr && !own->unsuited(config, spec, seen(config)))
+          candidates.push_back({config, own->seconds(config, row, spec, seen(config))});
+        return true;
+      },
+      [&](const KernelConfig& config) {  // what most are refused by, and cheaper to ask than rules
+        const CudaConvChoosing* own = cuda_conv_choosing(config.algorithm.pipeline);
+        return own != nullptr && !own->is_needless(config, seen(config));
+      });
   best_first(candidates);
   if (const auto gemm = gemm_of(problem)) {
     Result<Ranking> products = rank(spec, *gemm);

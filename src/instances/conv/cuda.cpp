@@ -157,13 +157,15 @@ const CudaGemmTile* cuda_conv_row(const KernelConfig& config, const CudaSpec& sp
   return nullptr;
 }
 
-void walk_cuda_conv(const CudaSpec& spec, const ConvSignature& signature, const CudaConvVisit& visit) {
+void walk_cuda_conv(const CudaSpec& spec, const ConvSignature& signature, const CudaConvVisit& visit,
+                    const CudaConvWanted& wanted) {
   for (const CudaGemmPipeline& pipeline : spec.conv.pipelines) {
     const CudaConvPipeline* own = cuda_conv_pipeline(pipeline.pipeline);
     if (own == nullptr) continue;
     for (const CudaGemmTile& row : pipeline.tiles)
       for (const Algorithm& algorithm : own->algorithms(signature, row)) {
         const KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = algorithm};
+        if (wanted && !wanted(config)) continue;
         if (!visit(config, row, cuda_conv_refusal({config, spec}))) return;
       }
   }

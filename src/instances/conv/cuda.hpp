@@ -33,8 +33,11 @@ using CudaConvRule = Rule<CudaConvSubject>;
 using CudaConvVisit =
     std::function<bool(const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused)>;
 
-/// Every config of a signature, by the chip's table and the widths of access.
-void walk_cuda_conv(const CudaSpec& spec, const ConvSignature& signature, const CudaConvVisit& visit);
+/// Every config of a signature, by the chip's table and the widths of access; those that are not wanted are left out
+/// before rules are asked.
+using CudaConvWanted = std::function<bool(const KernelConfig& config)>;
+void walk_cuda_conv(const CudaSpec& spec, const ConvSignature& signature, const CudaConvVisit& visit,
+                    const CudaConvWanted& wanted = {});
 
 /// The signatures that lists hold, of all types and directions; their instances.
 void listed_cuda_conv_signatures(const CudaSpec& spec, const std::function<bool(const ConvSignature&)>& sink);

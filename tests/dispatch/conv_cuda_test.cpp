@@ -12,6 +12,7 @@
 #include "dispatch/conv_problems.hpp"
 #include "dispatch/cuda_backend.hpp"
 #include "dispatch/test_store.hpp"
+#include "instances/conv/cuda_window.hpp"
 #include "problem/describe.hpp"
 #include "runtime/cuda/device.hpp"
 #include "thorough.hpp"
@@ -75,6 +76,15 @@ RandomCall<Conv> random_wide_conv(std::uint64_t seed) {
     call.numbers.layout = ConvLayout::channels_last;
     if (p.data_type == DataType::fp32) p.data_type = p.type_out = DataType::bf16;
   }
+  if (seed % 8 == 7) {  // few channels that are read, so that taps share steps
+    std::int64_t& read = p.direction == ConvDirection::backward_data ? p.k : p.c;
+    (p.direction == ConvDirection::backward_data ? p.c : p.k) = channels(draws[1]);
+    read = 8 + 8 * static_cast<std::int64_t>(draws[0] * 12);
+    if (seed % 16 == 7) p.groups = 1;
+    if (p.groups > 1) read = 32;
+    call.numbers.layout = ConvLayout::channels_last;
+    if (p.data_type == DataType::fp32) p.data_type = p.type_out = DataType::bf16;
+  }
   if (seed % 8 == 5) {  // one tap on few channels
     p.c = channels(draws[0]);
     p.k = channels(draws[1]);
@@ -132,7 +142,8 @@ RandomCall<Conv> random_wide_conv(std::uint64_t seed) {
   return call;
 }
 
-/// The kernels to run: the first of each pipeline, and one more.
+/// The kernels to run: the first of each pipeline, of those whose taps share steps the first of each number, and one
+/// more.
 std::vector<std::string> kernels_for(const ConvProblem& problem, std::uint64_t seed) {
   const auto backend = CudaBackend::make(0, cuda_device_properties(0).value());
   EXPECT_TRUE(backend) << backend.error().text();
@@ -140,11 +151,15 @@ std::vector<std::string> kernels_for(const ConvProblem& problem, std::uint64_t s
   EXPECT_TRUE(kernels) << kernels.error().text();
   const auto ranking = (*kernels)->rank(problem);
   EXPECT_TRUE(ranking) << ranking.error().text();
-  std::map<Pipeline, std::string> first;
-  for (const Candidate& candidate : ranking->candidates)
-    first.try_emplace(candidate.recipe.main().algorithm.pipeline, recipe_name(candidate.recipe));
+  std::map<std::pair<Pipeline, int>, std::string> first;
+  for (const Candidate& candidate : ranking->candidates) {
+    const KernelConfig& config = candidate.recipe.main();
+    const Pipeline pipeline = config.algorithm.pipeline;
+    const bool shares = config.operation() == Operation::conv && pipeline == Pipeline::warp_specialized;
+    first.try_emplace({pipeline, shares ? window_step_taps(config.algorithm) : 1}, recipe_name(candidate.recipe));
+  }
   std::vector<std::string> names;
-  for (const auto& [pipeline, name] : first) names.push_back(name);
+  for (const auto& [kind, name] : first) names.push_back(name);
   names.push_back(recipe_name(ranking->candidates[seed % ranking->candidates.size()].recipe));
   return names;
 }
@@ -200,12 +215,13 @@ std::vector<float> result_on_device(const ConvCase& conv, const std::string& ker
 }
 
 TEST_F(CudaConvTest, WholeNumbersAreExactInAllDirections) {
-  for (const std::int64_t channels : {3, 5, 64})
+  for (const std::int64_t channels : {3, 5, 24, 64})
     for (const ConvDirection direction : kAllDirections) {
       ConvProblem p = whole_conv();
       p.direction = direction;
       p.c = channels;
-      if (channels == 3) p.groups = 1;
+      if (channels == 3 || channels == 24) p.groups = 1;
+      if (channels == 24) p.k = 40;
       if (channels != 5) p.data_type = DataType::bf16;  // results stay fp32
       const ConvSpatial out = p.out();
       ConvInputs inputs;
@@ -229,9 +245,11 @@ TEST_F(CudaConvTest, WholeNumbersAreExactInAllDirections) {
 
 // What lies beside an image, in the next image or in the next group, is not multiplied with zero: it is not read.
 TEST_F(CudaConvTest, NothingLeaksFromOtherImagesAndGroups) {
-  for (const std::int64_t channels : {2, 4, 5, 64}) {
+  for (const std::int64_t channels : {2, 4, 5, 32, 64}) {
     ConvProblem p = whole_conv();
     p.pad_w = 3;
+    if (channels == 32) p.filter_h = 1;  // of five taps, two a step, the last step has one
+    if (channels == 32) p.filter_w = 5;
     p.c = channels;
     p.k = 24;
     if (channels < 5) {  // several groups are copied 16 bytes at a time, and a block has more than 64 channels

@@ -28,6 +28,10 @@ constexpr std::int64_t kSectorBits = 256;
 std::int64_t step_channels(const ConvProblem& p) {
   return 1024 / bits_of(p.data_type);
 }
+/// Steps of so many taps, block by block of the channels that a step has of a tap; the last may be filled up.
+std::int64_t steps_of(const ConvProblem& p, std::int64_t taps, int step_taps) {
+  return ceil_div(taps * ceil_div(read_channels(p), step_channels(p) / step_taps), std::int64_t{step_taps});
+}
 /// Backward weight: tiles of which channels are missing take a little longer, so of tiles alike those that are cut less
 /// go first. 512-96 on 7x7 took 18.9 us in tiles of 128 x 64 and 14.3 in tiles of 64 x 128 (H100).
 double cut_cost_of_weight(std::int64_t channels, int of_tile, const CudaConvWeightModel& model) {
@@ -50,11 +54,19 @@ std::optional<std::string> window_unsuited(const KernelConfig& config, const Cud
   const auto& s = std::get<ConvSignature>(config.signature);
   if (config.algorithm.vector[2] > widest_store(problem))
     return fmt::format("writes {} elements; {} channels", config.algorithm.vector[2], written_channels(problem));
-  return cuda_window_obstacle(problem, s.spatial_dims);
+  return cuda_window_obstacle(problem, s.spatial_dims, window_step_taps(config.algorithm));
+}
+
+/// Whether steps of some taps are no fewer, nor columns of backward weight.
+bool step_taps_are_needless(const KernelConfig& config, const ConvProblem& p) {
+  const int taps = window_step_taps(config.algorithm);
+  if (taps == 1) return false;
+  const CudaGemmShape fewer = cuda_window_shape(p, taps), shape = cuda_window_shape(p, taps / 2);
+  return fewer.n * fewer.k >= shape.n * shape.k;
 }
 
 bool window_is_needless(const KernelConfig& config, const ConvProblem& problem) {
-  return config.algorithm.vector[2] != widest_store(problem) ||
+  return config.algorithm.vector[2] != widest_store(problem) || step_taps_are_needless(config, problem) ||
          std::get<ConvSignature>(config.signature).spatial_dims !=
              cuda_conv_dimensions(images_of_slices(problem).value_or(problem));
 }
@@ -65,23 +77,32 @@ std::int64_t tiles_of(const KernelConfig& config, const ConvProblem& p, const Cu
   return ceil_div(phase.rows, std::int64_t{tile[0]}) * ceil_div(p.c, std::int64_t{tile[1]}) * p.groups;
 }
 
+/// Whether rows of channels lie in a sector more than they fill, or of a lone tap fill no more than one.
+bool straddles(const ConvProblem& p, int step_taps) {
+  const std::int64_t bits = read_channels(p) * bits_of(p.data_type);
+  return bits % kSectorBits != 0 || (step_taps == 1 && bits == kSectorBits);
+}
+
 /// Of a tile of forward and backward data. The table's figures are of products; the rows of pixels and of filters that
 /// a step brings take their time too, and more where channels are no whole 32 bytes, so that rows lie in a sector more,
 /// or no more than one.
 /// Of 154 drawn layers tiles took 1.8 to 2.2 ns a row, and forward with such rows 2.4 to 3; where few blocks share the
-/// L2 cache, less (docs/log/2026-11-cuda-conv.md).
+/// L2 cache, less. Rows of taps that share steps take their share of that each, and as much beside as backward data's
+/// that lie in a sector more (docs/log/2026-11-cuda-conv.md).
 double step_us(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec, const ConvProblem& p,
                std::int64_t tiles) {
   const CudaConvRows& rows = spec.conv.rows;
-  const std::int64_t bits = read_channels(p) * bits_of(p.data_type);
-  const bool straddles = bits % kSectorBits != 0 || bits == kSectorBits;
-  const double straddle = p.direction == ConvDirection::forward ? rows.straddle_ns : rows.data_straddle_ns;
-  const double ns = rows.ns + (straddles ? straddle : 0);
-  std::int64_t filters = config.algorithm.tile[1];
-  // Those of backward data come in boxes of 64 channels of the result, by as many of what is read.
-  if (p.direction == ConvDirection::backward_data) filters = ceil_div(filters, std::int64_t{64}) * 64;
+  const bool forward = p.direction == ConvDirection::forward;
+  const double more = straddles(p, 1) ? (forward ? rows.straddle_ns : rows.data_straddle_ns) : 0;
+  const int taps = window_step_taps(config.algorithm);
+  const double lone = rows.ns + more;
+  // The rows of a step's taps.
+  const double all = taps == 1 ? lone : rows.ns + taps * (rows.data_straddle_ns + (straddles(p, taps) ? more : 0));
+  // Filters of backward data come in boxes of 64 channels of the result, by as many of what is read in all.
+  const auto filters = static_cast<double>(ceil_div(std::int64_t{config.algorithm.tile[1]}, std::int64_t{64}) * 64);
+  const double of_filters = forward ? all * config.algorithm.tile[1] : lone * filters;
   const double busy = std::min(1.0, static_cast<double>(tiles) / rows.enough_sms);
-  return std::max(row.step_us, 1e-3 * ns * std::sqrt(busy) * static_cast<double>(config.algorithm.tile[0] + filters));
+  return std::max(row.step_us, 1e-3 * std::sqrt(busy) * (all * config.algorithm.tile[0] + of_filters));
 }
 
 /// The same, or one of `splits` parts of it.
@@ -110,7 +131,7 @@ double boxes_seconds(const KernelConfig& config, const CudaSpec& spec) {
 double phases_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec, const ConvProblem& p) {
   const std::int64_t places = cuda_gemm_places(gemm_of_window(config), spec);
   const double store = boxes_seconds(config, spec) + 1e-6 * spec.conv.models.window.data_tile_us;
-  const std::vector<CudaConvPhase> phases = cuda_conv_phases(p);
+  const std::vector<CudaConvPhase> phases = cuda_conv_phases(p, window_step_taps(config.algorithm));
   std::int64_t all = 0;
   for (const CudaConvPhase& phase : phases) all += tiles_of(config, p, phase);
   double seconds = 0;
@@ -132,10 +153,13 @@ double met_bytes(const ConvProblem& p) {
   return bytes_of(p) - (1 - share) * static_cast<double>(pixels_of_x(p) * p.groups * p.c) * bits_of(p.data_type) / 8;
 }
 
-/// Backward weight: pixels of fewer than 32 bytes take as long as those of other directions that lie in a sector more.
-/// Groups of 8 by 5x5 taps, stride 2, 48x48 took 18.3 us in tiles of 64 x 64, a step 0.34 (H200).
+/// Backward weight: of a lone tap pixels of fewer than 32 bytes, or of 48, of which most of a row of 128 is filled with
+/// zeros, take as long as those of other directions that lie in a sector more. Groups of 8 by 5x5 taps, stride 2, 48x48
+/// took 18.3 us in tiles of 64 x 64, a step 0.34; 24-64 by 3x3, stride 2, on 142x142, 87 images, 268 us in tiles of 64
+/// x 192 (H200).
 double narrow_step_us(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
-  if (p.c * bits_of(p.data_type) >= kSectorBits) return 0;
+  const std::int64_t bits = p.c * bits_of(p.data_type);
+  if (window_step_taps(config.algorithm) > 1 || bits % kSectorBits == 0 || bits > 2 * kSectorBits) return 0;
   const auto& tile = config.algorithm.tile;
   return 1e-3 * (spec.conv.rows.ns + spec.conv.rows.straddle_ns) * (tile[0] + tile[1]);
 }
@@ -146,7 +170,7 @@ double narrow_step_us(const KernelConfig& config, const CudaSpec& spec, const Co
 double weight_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec, const ConvProblem& p,
                       std::int64_t tiles, std::int64_t blocks) {
   const CudaConvWeightModel& model = spec.conv.models.weight;
-  const CudaGemmShape shape = cuda_window_shape(p);
+  const CudaGemmShape shape = cuda_window_shape(p, window_step_taps(config.algorithm));
   const double steps = static_cast<double>(shape.k / step_channels(p));
   const double of_tile = static_cast<double>(blocks) / static_cast<double>(tiles);
   const bool whole = taps_of(p) == 1 && (shape.m <= config.algorithm.tile[0] || shape.n <= config.algorithm.tile[1]);
@@ -168,7 +192,7 @@ double weight_seconds(const KernelConfig& config, const CudaGemmTile& row, const
 CudaGemmWork split_weight_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
   constexpr std::int64_t kFewestSteps = 4;
   const KernelConfig gemm = gemm_of_window(config);
-  const CudaGemmShape shape = cuda_window_shape(p);
+  const CudaGemmShape shape = cuda_window_shape(p, window_step_taps(config.algorithm));
   const std::int64_t cluster = std::int64_t{config.algorithm.cluster[0]} * config.algorithm.cluster[1];
   const std::int64_t tiles = cuda_gemm_tiles(gemm, shape), clusters = tiles / cluster;
   const std::int64_t at_a_time =
@@ -189,12 +213,19 @@ double split_weight_seconds(const KernelConfig& config, const CudaGemmTile& row,
   const CudaConvWeightModel& model = spec.conv.models.weight;
   const Algorithm& a = config.algorithm;
   const CudaGemmWork work = split_weight_work(config, spec, p);
-  const CudaGemmShape shape = cuda_window_shape(p);
+  const CudaGemmShape shape = cuda_window_shape(p, window_step_taps(config.algorithm));
   const auto steps = static_cast<double>(ceil_div(shape.k / step_channels(p), std::int64_t{work.splits}));
   const auto rounds = static_cast<double>(ceil_div(work.items, work.blocks));
-  const double compute = 1e-6 * rounds * (steps * row.step_us + row.end_us);
+  const double step = std::max(row.step_us, narrow_step_us(config, spec, p));
+  const double compute = 1e-6 * rounds * (steps * step + row.end_us);
   const double memory = spec.reference.memory_seconds(met_bytes(p));
-  const double columns = static_cast<double>(a.tile[0]) / a.cluster[1] + static_cast<double>(a.tile[1]) / a.cluster[0];
+  // Shorter rows of x as in step_us().
+  const CudaConvRows& rows = spec.conv.rows;
+  const int taps = window_step_taps(a);
+  const double beside = rows.data_straddle_ns + (straddles(p, taps) ? rows.straddle_ns : 0);
+  const double of_x = 1 + (taps == 1 ? 0 : taps * beside / rows.ns);
+  const double columns =
+      static_cast<double>(a.tile[0]) / a.cluster[1] + of_x * static_cast<double>(a.tile[1]) / a.cluster[0];
   const double cached = static_cast<double>(work.items) * steps * columns * 128 / spec.conv.cache_bytes_per_second;
   const double parts =
       static_cast<double>(work.places * cuda_conv_resources(config).part_bytes) / spec.conv.join.split_bytes_per_second;
@@ -207,7 +238,7 @@ double work_seconds(const KernelConfig& config, const CudaGemmTile& row, const C
                     const ConvProblem& problem) {
   if (config.algorithm.split_k && problem.direction == ConvDirection::backward_weight)
     return split_weight_seconds(config, row, spec, problem);
-  const CudaGemmShape shape = cuda_window_shape(problem);
+  const CudaGemmShape shape = cuda_window_shape(problem, window_step_taps(config.algorithm));
   const CudaGemmWork work = cuda_window_work(config, spec, problem);
   const std::int64_t places = cuda_gemm_places(gemm_of_window(config), spec), steps = shape.k / step_channels(problem);
   const double cut = cut_cost(shape.n, config.algorithm.tile[1], spec);
@@ -268,10 +299,9 @@ std::array<CudaConvWindow, 3> cuda_conv_windows(const ConvProblem& p) {
   return windows;
 }
 
-std::vector<CudaConvPhase> cuda_conv_phases(const ConvProblem& p) {
+std::vector<CudaConvPhase> cuda_conv_phases(const ConvProblem& p, int step_taps) {
   std::array<std::int64_t, 3> phases{};
   for (std::size_t d = 0; d < 3; ++d) phases[d] = std::min(p.stride()[d], p.in()[d]);
-  const std::int64_t blocks = ceil_div(p.k, step_channels(p));
   std::vector<CudaConvPhase> out;
   for (std::int64_t number = 0; number < phases[0] * phases[1] * phases[2]; ++number) {
     CudaConvPhase phase;
@@ -284,32 +314,32 @@ std::vector<CudaConvPhase> cuda_conv_phases(const ConvProblem& p) {
       phase.taps *= w.taps;
       phase.rows *= w.places;
     }
-    phase.steps = std::max<std::int64_t>(phase.taps * blocks, 1);
+    phase.steps = std::max<std::int64_t>(steps_of(p, phase.taps, step_taps), 1);
     out.push_back(phase);
   }
   std::ranges::stable_sort(out, std::greater{}, &CudaConvPhase::steps);
   return out;
 }
 
-CudaGemmShape cuda_window_shape(const ConvProblem& p) {
+CudaGemmShape cuda_window_shape(const ConvProblem& p, int step_taps) {
   const std::int64_t step = step_channels(p);
-  const auto whole = [&](std::int64_t value) { return ceil_div(value, step) * step; };
+  const auto whole = [](std::int64_t value, std::int64_t of) { return ceil_div(value, of) * of; };
   CudaGemmShape shape;
   shape.m = p.direction == ConvDirection::forward ? pixels_of_y(p) : pixels_of_x(p);
   shape.n = written_channels(p);
-  shape.k = taps_of(p) * whole(read_channels(p));
+  shape.k = steps_of(p, taps_of(p), step_taps) * step;
   shape.batch = p.groups;
   if (p.direction == ConvDirection::backward_weight) {
     shape.m = p.k;
-    shape.n = taps_of(p) * whole(p.c);
-    shape.k = whole(pixels_of_y(p));
+    shape.n = taps_of(p) * whole(p.c, step / step_taps);
+    shape.k = whole(pixels_of_y(p), step);
   }
   return shape;
 }
 
 CudaGemmWork cuda_window_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& problem) {
   const KernelConfig gemm = gemm_of_window(config);
-  const CudaGemmShape shape = cuda_window_shape(problem);
+  const CudaGemmShape shape = cuda_window_shape(problem, window_step_taps(config.algorithm));
   CudaGemmWork work = cuda_gemm_work(gemm, cuda_conv_row(config, spec), spec, shape);
   work.b_first = work.late_launch_dependents = false;  // found for GEMM's copies
   const std::int64_t places = cuda_gemm_places(gemm, spec);
@@ -338,7 +368,7 @@ CudaGemmWork cuda_window_work(const KernelConfig& config, const CudaSpec& spec, 
   return work;
 }
 
-std::optional<std::string> cuda_window_obstacle(const ConvProblem& p, int spatial_dims) {
+std::optional<std::string> cuda_window_obstacle(const ConvProblem& p, int spatial_dims, int step_taps) {
   constexpr std::int64_t kMostSteps = 8;
   constexpr std::array<std::int64_t, 3> kMostOffset{65535, 255, 31};  // of a map of one, two and three coordinates
   constexpr std::array<std::int64_t, 3> kCorner{1 << 15, 1 << 7, 1 << 4};
@@ -347,10 +377,11 @@ std::optional<std::string> cuda_window_obstacle(const ConvProblem& p, int spatia
   if (p.unaligned || read % (step / 8) != 0 || (!forward && written_channels(p) % 8 != 0))
     return fmt::format("copies are of 16 bytes; c {}, k {}, unaligned {}", p.c, p.k, p.unaligned);
   // Backward weight may read the next group's channels: what becomes of them is not stored.
+  const std::int64_t of_tap = step / step_taps;
   if (p.groups > 1 &&
-      ((p.direction != ConvDirection::backward_weight && read % step != 0) || (data && p.c % step != 0)))
-    return fmt::format("a step of {} channels would reach the next group's; groups {}, c {}, k {}", step, p.groups, p.c,
-                       p.k);
+      ((p.direction != ConvDirection::backward_weight && read % of_tap != 0) || (data && p.c % step != 0)))
+    return fmt::format("{} channels of a tap would reach the next group's; groups {}, c {}, k {}", of_tap, p.groups,
+                       p.c, p.k);
   if (p.batch == 0) return "no images";
   const auto of_dims = static_cast<std::size_t>(spatial_dims - 1);
   const auto obstacle = [&](const std::array<CudaConvWindow, 3>& windows) -> std::optional<std::string> {

@@ -35,20 +35,21 @@ struct CudaConvPhase {
   std::array<std::int64_t, 3> filter_tap{}, filter_step{};  ///< the first of the filter's taps; from one to the next
   std::int64_t taps = 0;                                    ///< that meet each pixel; 0: the result is zeros
   std::int64_t rows = 0;                                    ///< pixels in all images
-  std::int64_t steps = 0;                                   ///< of 64 channels of a tap, at least 1
+  std::int64_t steps = 0;                                   ///< of 64 channels in all, at least 1
 };
-/// Those with most taps first.
-[[nodiscard]] std::vector<CudaConvPhase> cuda_conv_phases(const ConvProblem& problem);
+/// Those with most taps first. A step has `step_taps` taps with equal shares of its channels, here and below.
+[[nodiscard]] std::vector<CudaConvPhase> cuda_conv_phases(const ConvProblem& problem, int step_taps = 1);
 
 /// The product's sizes: its k counts whole steps of 64 channels, or pixels in backward weight; there n counts whole
-/// blocks of 64 channels of each tap. Of backward data all pixels, and all taps.
-[[nodiscard]] CudaGemmShape cuda_window_shape(const ConvProblem& problem);
+/// blocks of channels of each tap. Of backward data all pixels, and all taps.
+[[nodiscard]] CudaGemmShape cuda_window_shape(const ConvProblem& problem, int step_taps = 1);
 
 /// How a launch of such a kernel divides it.
 [[nodiscard]] CudaGemmWork cuda_window_work(const KernelConfig& config, const CudaSpec& spec,
                                             const ConvProblem& problem);
 
 /// Why the copy engine cannot bring the problem's windows to a kernel of so many coordinates; nothing when it can.
-[[nodiscard]] std::optional<std::string> cuda_window_obstacle(const ConvProblem& problem, int spatial_dims);
+[[nodiscard]] std::optional<std::string> cuda_window_obstacle(const ConvProblem& problem, int spatial_dims,
+                                                              int step_taps = 1);
 
 }  // namespace tilesmith

@@ -208,6 +208,7 @@ Result<std::string_view> add_window(ConstantsTable& table, const KernelConfig& c
                                                                                               : 0;
   TS_TRY(add_cuda_gemm_constants(table, gemm_of_window(config), least));
   table.add("kSpatial", s.spatial_dims);
+  table.add("kStepTaps", window_step_taps(config.algorithm));
   switch (s.direction) {
     case ConvDirection::backward_data:
       return "cuda/conv/hopper/backward_data.cuh";

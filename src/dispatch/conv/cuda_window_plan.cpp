@@ -26,12 +26,14 @@ std::int64_t element_bytes(const ConvProblem& p) {
 std::uint32_t step_of_window(const ConvProblem& p) {
   return static_cast<std::uint32_t>(128 / element_bytes(p));
 }
-TensorMapFormat operand_format(const ConvProblem& p) {
-  return {.element = element_bytes(p) == 1 ? TensorMapElement::u8 : TensorMapElement::u16};
+/// Rows of so many elements.
+TensorMapFormat operand_format(const ConvProblem& p, std::uint32_t row) {
+  return {.element = element_bytes(p) == 1 ? TensorMapElement::u8 : TensorMapElement::u16,
+          .swizzle = swizzle_of(static_cast<int>(row * element_bytes(p)))};
 }
 
-GemmProblem product_of(const ConvProblem& p) {
-  const CudaGemmShape shape = cuda_window_shape(p);
+GemmProblem product_of(const ConvProblem& p, int step_taps) {
+  const CudaGemmShape shape = cuda_window_shape(p, step_taps);
   GemmProblem g;
   g.type_a = g.type_b = p.data_type;
   g.type_c = g.type_d = p.type_out;
@@ -99,15 +101,17 @@ CudaWindowPlan::CudaWindowPlan(const ConvProblem& problem, PlanInfo info, const 
       algorithm_(config.algorithm),
       facts_(cuda_gemm_resources(gemm_of_window(config))),
       split_memory_(split_memory),
-      product_(product_of(problem)),
-      spatial_dims_(std::get<ConvSignature>(config.signature).spatial_dims) {
-  if (problem.direction == ConvDirection::backward_data) phases_ = cuda_conv_phases(problem);
+      product_(product_of(problem, window_step_taps(config.algorithm))),
+      spatial_dims_(std::get<ConvSignature>(config.signature).spatial_dims),
+      tap_channels_(step_of_window(problem) / static_cast<unsigned>(window_step_taps(config.algorithm))) {
+  if (problem.direction == ConvDirection::backward_data)
+    phases_ = cuda_conv_phases(problem, window_step_taps(config.algorithm));
 }
 
 Result<std::unique_ptr<ConvPlan>> CudaWindowPlan::make(const ConvProblem& p, PlanInfo info, const KernelConfig& config,
                                                        const CudaSpec& spec, CudaSteps steps,
                                                        CudaSplitMemory* split_memory) {
-  const CudaGemmShape shape = cuda_window_shape(p);
+  const CudaGemmShape shape = cuda_window_shape(p, window_step_taps(config.algorithm));
   const CudaGemmWork work = cuda_window_work(config, spec, p);
   for (const auto& [what, size] :
        {std::pair{"rows of the product", shape.m}, std::pair{"columns of the product", shape.n},
@@ -185,24 +189,22 @@ std::uint32_t CudaWindowPlan::channels_of_slab() const {
 Status CudaWindowPlan::encode_forward(const ConvArguments& a, const GemmArguments& results,
                                       TsCudaGemmMaps& maps) const {
   const ConvProblem& p = problem();
-  TS_TRY(encode_image(a.x, a.x_strides, p.c, cuda_conv_windows(p), operand_format(p), step_of_window(p),
-                      algorithm_.tile[0], maps.a));
-  TS_TRY(encode_filters(a.w, a.w_strides, operand_format(p), step_of_window(p), algorithm_.tile[1], maps.b));
+  const TensorMapFormat format = operand_format(p, tap_channels_);
+  TS_TRY(encode_image(a.x, a.x_strides, p.c, cuda_conv_windows(p), format, tap_channels_, algorithm_.tile[0], maps.a));
+  TS_TRY(encode_filters(a.w, a.w_strides, format, tap_channels_, algorithm_.tile[1], maps.b));
   return encode_result_maps(steps_.context(), product_, facts_, algorithm_, results, maps);
 }
 
 Status CudaWindowPlan::encode_phases(const ConvArguments& a, const GemmArguments& results,
                                      TsCudaConvPhaseMaps& maps) const {
   const ConvProblem& p = problem();
-  const std::uint32_t step = step_of_window(p), channels = std::min<std::uint32_t>(step, algorithm_.tile[1]);
-  TensorMapFormat format = operand_format(p);
-  format.swizzle = swizzle_of(static_cast<int>(channels * element_bytes(p)));
-  TS_TRY(encode_filters(a.w, a.w_strides, format, channels, step, maps.b));
+  const std::uint32_t columns = std::min<std::uint32_t>(step_of_window(p), algorithm_.tile[1]);
+  TS_TRY(encode_filters(a.w, a.w_strides, operand_format(p, columns), columns, tap_channels_, maps.b));
   if (facts_.copied_tensor) TS_TRY(encode_result_maps(steps_.context(), product_, facts_, algorithm_, results, maps));
   for (std::size_t i = 0; i < phases_.size(); ++i) {
     const CudaConvPhase& phase = phases_[i];
-    TS_TRY(encode_image(a.y, a.y_strides, p.k, phase.windows, operand_format(p), step_of_window(p), algorithm_.tile[0],
-                        (&maps.a)[behind_map_a(static_cast<int>(i))]));
+    TS_TRY(encode_image(a.y, a.y_strides, p.k, phase.windows, operand_format(p, tap_channels_), tap_channels_,
+                        algorithm_.tile[0], (&maps.a)[behind_map_a(static_cast<int>(i))]));
     // The phase's pixels of x, as an image of their own.
     ConvStrides strides = a.x_strides;
     std::array<CudaConvWindow, 3> pixels;
@@ -227,8 +229,8 @@ Status CudaWindowPlan::encode_weight(const ConvArguments& a, TsCudaGemmMaps& map
       {static_cast<std::uint64_t>(p.k), 0, step_of_window(p)},
       {static_cast<std::uint64_t>(pixels_of_y(p)), bytes(y.leading), step_of_window(p)},
       {static_cast<std::uint64_t>(p.groups), p.groups > 1 ? bytes(y.batch) : std::uint64_t{16}, 1}};
-  TS_TRY(encode_tensor_map(steps_.context(), operand_format(p), a.y, channels_of_y, maps.a));
-  TS_TRY(encode_image(a.x, a.x_strides, p.c, cuda_conv_windows(p), operand_format(p), step_of_window(p),
+  TS_TRY(encode_tensor_map(steps_.context(), operand_format(p, step_of_window(p)), a.y, channels_of_y, maps.a));
+  TS_TRY(encode_image(a.x, a.x_strides, p.c, cuda_conv_windows(p), operand_format(p, tap_channels_), tap_channels_,
                       step_of_window(p), maps.b));
   return encode_filters(a.out, a.w_strides, format_of_slab(), channels_of_slab(),
                         static_cast<std::uint32_t>(facts_.box_rows), maps.d);
@@ -267,7 +269,7 @@ Status CudaWindowPlan::run(const ConvArguments& a, const RunOptions& options) co
       case ConvDirection::backward_weight: {
         TsCudaGemmMaps maps{};
         TS_TRY(encode_weight(a, maps));
-        const int blocks = number(product_.n / taps_of(p) / step_of_window(p));
+        const int blocks = number(product_.n / taps_of(p) / tap_channels_);
         TsCudaConvWeightArgs of_weight{arguments, window_of(p), blocks, 0, number(p.c), tap_stride(p, a.w_strides)};
         if (!algorithm_.split_k) return send(maps, of_weight);
         TS_TRY(send(maps, of_weight));

@@ -54,6 +54,7 @@ class CudaWindowPlan final : public ConvPlan {
   GemmProblem product_;                ///< of places by channels of the result
   std::vector<CudaConvPhase> phases_;  ///< of backward data
   int spatial_dims_;
+  std::uint32_t tap_channels_;  ///< of a step, or of 64 columns of backward weight
   int splits_ = 1;
 };
 

@@ -38,6 +38,16 @@ const CudaGemmRule* refusal_of_product(const CudaConvSubject& s) {
   return first_refusal(cuda_gemm_rules(), CudaGemmSubject{gemm, s.spec});
 }
 
+/// Whether steps may have some taps. In backward weight slabs would have 64 columns of one tap, which a second launch
+/// needs not; other sums that are split spilled 8 bytes in three dimensions (ptxas 13.0). Slabs lie in no part of a
+/// stage that has rows of several taps.
+bool may_share_steps(const ConvSignature& s, const Algorithm& a, const CudaGemmResources& facts) {
+  constexpr int kMostBlocks = 8;  // of a tile's columns: places and taps of 16 took 4 to 12 bytes more than there are
+  const bool weight = s.direction == ConvDirection::backward_weight;
+  return bits_of(s.data_type) == 16 && a.split_k == weight &&
+         (!weight || a.tile[1] * window_step_taps(a) <= 64 * kMostBlocks) && !facts.slabs_in_ring;
+}
+
 std::vector<Algorithm> window_algorithms(const ConvSignature& s, const CudaGemmTile& row) {
   const int out_bytes = std::max(bits_of(s.type_out) / 8, 1);
   std::vector<Algorithm> out;
@@ -62,12 +72,18 @@ std::vector<Algorithm> window_algorithms(const ConvSignature& s, const CudaGemmT
     const auto read = static_cast<std::uint8_t>(step_elements(s) / 8);
     a.vector = {read, read, static_cast<std::uint8_t>(written)};
     // As many stages as fit.
-    for (a.stages = kMostWindowStages; a.stages > 2; --a.stages) {
-      const KernelConfig config{.arch = {}, .signature = s, .algorithm = a};
+    KernelConfig gemm = gemm_of_window({.arch = {}, .signature = s, .algorithm = a});
+    CudaGemmResources facts;
+    for (a.stages = kMostWindowStages;; --a.stages) {
       constexpr long kSharedOfHopper = 232448;  // what a block may have there
-      if (cuda_gemm_resources(gemm_of_window(config)).shared_bytes <= kSharedOfHopper / a.block_per_cu) break;
+      gemm.algorithm.stages = a.stages;
+      facts = cuda_gemm_resources(gemm);
+      if (a.stages == 2 || facts.shared_bytes <= kSharedOfHopper / a.block_per_cu) break;
     }
-    out.push_back(a);
+    for (const int taps : {1, 2, 4}) {
+      a.tile[3] = static_cast<std::uint16_t>(taps > 1 ? taps : 0);
+      if (taps == 1 || may_share_steps(s, a, facts)) out.push_back(a);
+    }
   }
   return out;
 }
@@ -98,6 +114,19 @@ constexpr CudaConvRule kWindowRules[] = {
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
        return fmt::format("tile {}x{}x{}, cluster {}x{}", a.tile[0], a.tile[1], a.tile[2], a.cluster[0], a.cluster[1]);
+     }},
+    {"taps_share_steps",
+     "a step has one tap, or two or four with equal shares of 64 channels of 16 bits, where slabs have a place of "
+     "their "
+     "own, and sums are split in backward weight alone",
+     [](const CudaConvSubject& s) {
+       const int taps = s.algorithm().tile[3];
+       return taps == 0 || ((taps == 2 || taps == 4) && may_share_steps(s.signature(), s.algorithm(),
+                                                                        cuda_gemm_resources(gemm_of_window(s.config))));
+     },
+     [](const CudaConvSubject& s) {
+       return fmt::format("{} taps of {}, split_k {}", window_step_taps(s.algorithm()),
+                          name_of(s.signature().data_type), s.algorithm().split_k);
      }},
     {"turned_tiles_leave_as_boxes",
      "tiles that are computed transposed are forward's and backward data's, of 16 bits to 16 bits, written 16 bytes at "
@@ -180,7 +209,13 @@ KernelConfig gemm_of_window(const KernelConfig& conv) {
   g.layout_a = s.direction == ConvDirection::backward_weight ? MatrixOrder::column : MatrixOrder::row;
   g.layout_b = s.direction == ConvDirection::forward ? MatrixOrder::column : MatrixOrder::row;
   g.epilogue_ops = s.epilogue_ops;
-  return {.arch = conv.arch, .signature = g, .algorithm = conv.algorithm};
+  KernelConfig out{.arch = conv.arch, .signature = g, .algorithm = conv.algorithm};
+  out.algorithm.tile[3] = 0;
+  return out;
+}
+
+int window_step_taps(const Algorithm& algorithm) {
+  return std::max<int>(algorithm.tile[3], 1);
 }
 
 const CudaConvPipeline& cuda_conv_warp_specialized() {

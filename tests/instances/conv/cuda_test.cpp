@@ -139,6 +139,8 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   const KernelConfig weight = listed_conv(Pipeline::warp_specialized, DataType::bf16, ConvDirection::backward_weight);
   expect("copies_are_whole", weight, [](S&, A& a) { a.tile[1] = 96; });
   expect("copies_are_whole", weight, [](S&, A& a) { a.cluster[0] = 2; });  // without parts
+  expect("taps_share_steps", window, [](S&, A& a) { a.tile[3] = 3; });
+  expect("taps_share_steps", weight, [](S&, A& a) { a.tile[3] = 2; });  // blocks share tiles, whose slabs are of a tap
   expect("turned_tiles_leave_as_boxes", window, [](S&, A& a) {
     a.transpose_c = true;
     a.vector[2] = 2;

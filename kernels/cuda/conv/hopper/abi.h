@@ -4,10 +4,11 @@
 //   a  is the image: a row is a place of the window, its k the taps and channels; maps.a is an im2col map
 //   b  is the filters
 //   d  is the result, whose pixels are evenly apart: m of them, d_stride apart
-// with batch = groups, and k = 64 * taps * blocks of 64 channels (of 8 bits 128), block by block and tap by tap in each. Backward data
-// has a product for each phase (conv/phases.cuh). In backward weight
+// with batch = groups, and k = 64 * taps * blocks of 64 channels (of 8 bits 128), block by block and tap by tap in each.
+// Kernels with 2 or 4 taps in a step have blocks of 32 or 16 channels, and the last step may be filled up. Backward data has
+// a product for each phase (conv/phases.cuh). In backward weight
 //   a  is y: a row is a channel, its k the pixels; maps.a is GEMM's of a column-major a
-//   b  is the image: a column is a tap and a channel, 64 * blocks of them to a tap; maps.b is an im2col map
+//   b  is the image: a column is a tap and a channel, whole blocks of them to a tap; maps.b is an im2col map
 //   d  is the filters
 #pragma once
 
@@ -26,7 +27,7 @@ struct TsCudaConvWindow {
 #define TS_CONV_PART_GROUPS 8
 struct TsCudaConvWeightArgs : TsCudaGemmArgs {
   TsCudaConvWindow window;
-  int blocks; /* of 64 channels of x in a group; what the last has beyond the group is not stored */
+  int blocks; /* of channels of x in a group; what the last has beyond the group is not stored */
   /* With split k a call is two launches: without `join` parts of the sums are left in memory, with it they are added
    * up and stored. */
   int join;

@@ -5,22 +5,25 @@
 // f16, with a row-major a and b, kCopyRows = kTileM and kStoreTmaBox, without clusters, groups, split k, stream-K,
 // promotion or mm_plus_mm; and
 //   kSpatial                  coordinates of the image, 1 to 3
+//   kStepTaps                 1, 2 or 4 taps of a step, of 64 / kStepTaps channels
 //
 // Launch: that of gemm/hopper/gemm.cuh, for the tiles of all phases. Tensor maps:
-//   image   for each phase an im2col map of y, channels and pixels of it: kTileM places by 64 channels, 128-byte swizzle
-//   b       {channels of x, taps, channels of y, groups} of the filters, box {min(64, kTileN), 1, 64, 1}, swizzle of as
-//           many channels
+//   image   for each phase an im2col map of y, channels and pixels of it: kTileM places by a tap's channels of a step,
+//           swizzle of as many
+//   b       {channels of x, taps, channels of y, groups} of the filters, box {min(64, kTileN), 1, 64 / kStepTaps, 1},
+//           swizzle of as many channels of x
 //   c       as GEMM's; then there is one phase
 //   result  for each phase an im2col map of the phase's pixels of x, without a window: kBoxRows pixels by
 //           kSlabRowBytes / size of an element channels, swizzle of kSlabRowBytes bytes
-// With more than one group, the channels of a group are whole blocks of 64.
+// With more than one group, the channels of a group are whole blocks of what a step has of a tap, and those of x of 64.
 #pragma once
 
 #include "phase_walk.cuh"
 
 #define TS_WALK ts::conv::PhaseWalk<cfg::kTileM, cfg::kTileN>
 #define TS_RESULT ts::conv::PhasePixels
-#define TS_NARROW_COLUMNS
+#define TS_COLUMN_ROW_BYTES (ts::cfg::kTileN < 64 ? ts::cfg::kTileN * 2 : 128)
+#define TS_REGIONS ts::cfg::kStepTaps
 
 #include "../../gemm/hopper/consumer.cuh"
 #include "phase_producer.cuh"

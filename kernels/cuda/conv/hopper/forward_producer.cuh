@@ -1,6 +1,6 @@
-// The producer thread of the Hopper convolution: a step is one tap and a block of 128 bytes of channels. Of the image the copy
-// engine brings the pixel that the tap meets from each of the tile's places, in whatever image it is, and zeros where
-// that is outside (im2col); of the filters the tap's channels.
+// The producer thread of the Hopper convolution: a step is a tap and a block of 128 bytes of channels, or some taps and
+// blocks of as many bytes together. Of the image the copy engine brings the pixel that a tap meets from each of the tile's
+// places, in whatever image it is, and zeros where that is outside (im2col); of the filters the tap's channels.
 #pragma once
 
 #include "../../gemm/hopper/launch_roles.cuh"
@@ -13,6 +13,8 @@ using namespace ts::gemm;
 
 static_assert(kElementBytes <= 2 && !kMnMajorA && !kMnMajorB && kCluster == 1,
               "images of 8 or 16 bits with channels last, without clusters");
+
+constexpr int kBlockChannels = kTileK / cfg::kStepTaps;
 
 struct WindowProducer : Producer {
   const TsCudaConvWindow& window;
@@ -36,32 +38,39 @@ struct WindowProducer : Producer {
     for (int item = blockIdx.x; walk.find(item, 0, t); item += gridDim.x) {
       int at[4];
       find_place(t.row, at);
-      int block = t.step / taps, tap = t.step - block * taps;
+      int block = t.step * cfg::kStepTaps / taps, tap = t.step * cfg::kStepTaps - block * taps;
       int digit[3] = {tap / (window.taps[1] * window.taps[2]), tap / window.taps[2] % window.taps[1],
                       tap % window.taps[2]};
       for (int s = 0; s < t.steps; ++s) {
         const u32 full = shared.full(place.index);
         mbarrier_wait(shared.empty(place.index), place.phase ^ 1);
         mbarrier_expect(full, kStageBytes);
-        int offset[3];
 #pragma unroll
-        for (int d = 0; d < 3; ++d) offset[d] = window.offset[d] + digit[d] * window.tap_step[d];
-        load_places(shared.tile_a(place.index), &maps.a, full, t.batch * window.group_channels + kTileK * block, at,
-                    offset);
-        load_filters(shared.tile_b(place.index), &maps.b, full, kTileK * block, tap, t.column, t.batch);
-        place.advance();
-        ++tap;
-        if (++digit[2] == window.taps[2]) {
-          digit[2] = 0;
-          if (++digit[1] == window.taps[1]) {
-            digit[1] = 0;
-            ++digit[0];
+        for (int i = 0; i < cfg::kStepTaps; ++i) {
+          int offset[3];
+#pragma unroll
+          for (int d = 0; d < 3; ++d) offset[d] = window.offset[d] + digit[d] * window.tap_step[d];
+          // Behind the last block of a group, where the last step has fewer taps, is nothing: neither is the next group.
+          const int channel = kBlockChannels * block;
+          if (cfg::kStepTaps > 1 && window.group_channels > 0 && channel >= window.group_channels) at[0] = args.m;
+          load_places(shared.tile_a(place.index) + i * cfg::kTileM * kRegionRowBytes, &maps.a, full,
+                      t.batch * window.group_channels + channel, at, offset);
+          load_filters(shared.tile_b(place.index) + i * cfg::kTileN * kRegionRowBytes, &maps.b, full, channel, tap,
+                       t.column, t.batch);
+          ++tap;
+          if (++digit[2] == window.taps[2]) {
+            digit[2] = 0;
+            if (++digit[1] == window.taps[1]) {
+              digit[1] = 0;
+              ++digit[0];
+            }
+          }
+          if (tap == taps) {
+            tap = digit[0] = 0;
+            ++block;
           }
         }
-        if (tap == taps) {
-          tap = digit[0] = 0;
-          ++block;
-        }
+        place.advance();
       }
       load_tensor(args, t, t.batch);
     }

@@ -5,11 +5,12 @@
 // f16, with a column-major a, a row-major b, tiles of whole 64 rows and columns, kStoreTmaBox, and stream-K without
 // clusters or split k, and without groups, transposed tiles, promotion, an epilogue or mm_plus_mm; and
 //   kSpatial                  coordinates of the image, 1 to 3
+//   kStepTaps                 with split k also 2 or 4 taps, of 64 / kStepTaps channels, in 64 columns
 //
 // Launch: that of gemm/hopper/gemm.cuh, for the product that abi.h describes; with split k a second one, with args.join,
 // that needs no clusters and no tensor maps. Tensor maps:
 //   a  {channels of y in a group, pixels, groups}, box {64, 64, 1}
-//   b  im2col map of x, channels and pixels of it: 64 places by 64 channels, 128-byte swizzle
+//   b  im2col map of x, channels and pixels of it: 64 places by a tap's channels in 64 columns, swizzle of as many
 //   d  {channels of x, taps, channels of y, groups} of the filters, box {kSlabRowBytes / size of an element, 1,
 //      kBoxRows, 1}, swizzle of kSlabRowBytes bytes
 #pragma once
@@ -20,6 +21,7 @@
 #define TS_WALK ts::conv::WeightTiles
 #define TS_PART_GROUPS TS_CONV_PART_GROUPS
 #define TS_LEAVES_PARTIALS 1
+#define TS_COLUMN_ROW_BYTES (128 / ts::cfg::kStepTaps)
 
 #include "../../gemm/hopper/consumer.cuh"
 #include "weight_join.cuh"

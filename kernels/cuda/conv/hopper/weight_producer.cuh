@@ -1,4 +1,4 @@
-// The producer thread of backward weight: a step is 64 pixels of y, and for each 64 of the tile's columns what a tap
+// The producer thread of backward weight: a step is 64 pixels of y, and for each block of the tile's columns what a tap
 // meets from there (im2col). Columns and rows beyond the last come from nowhere and go nowhere: they are not copied.
 #pragma once
 
@@ -34,7 +34,8 @@ struct WeightProducer : Producer {
     At stride{};  // from step to step
     const int apart = cfg::kSplitK ? args.splits : 1;
     digits_of(window, apart * kTileK, stride);
-    constexpr int kOwnA = kColumnsA / cfg::kClusterN, kOwnB = kColumnsB / cfg::kClusterM;
+    constexpr int kBlocksB = cfg::kTileN / kBlockChannels, kBlockBytes = kTileK * kColumnRowBytesB;
+    constexpr int kOwnA = kColumnsA / cfg::kClusterN, kOwnB = kBlocksB / cfg::kClusterM;
     const int at_m = rank % cfg::kClusterM, at_n = rank / cfg::kClusterM;
     const int own_a = at_n * kOwnA, own_b = at_m * kOwnB;
     const u32 mask_a = blocks_of_row(at_m), mask_b = blocks_of_column(at_n);
@@ -42,7 +43,7 @@ struct WeightProducer : Producer {
     Tile t;
     for (int item = blockIdx.x / kCluster; walk.find(item, rank, t); item += gridDim.x / kCluster) {
       int channel[kOwnB], offset[kOwnB][3];
-      const TapColumns first = TapColumns::at(args, t.column + own_b * kTileK);
+      const TapColumns first = TapColumns::at(args, t.column + own_b * kBlockChannels);
       int tap = first.tap, c = first.channel;
 #pragma unroll
       for (int i = 0; i < kOwnB; ++i) {
@@ -58,13 +59,13 @@ struct WeightProducer : Producer {
         }
       }
       const int columns_a = imax(imin(ceil_div(args.m - t.row, kTileK), kColumnsA), 0);
-      const int columns_b = imax(imin(args.n / kBlockChannels - t.column / kBlockChannels, kColumnsB), 0);
+      const int blocks_b = imax(imin(args.n / kBlockChannels - t.column / kBlockChannels, kBlocksB), 0);
       At place_at{};
       digits_of(window, t.step * kTileK, place_at);
       for (int s = 0; s < t.steps; ++s) {
         const u32 full = shared.full(place.index);
         mbarrier_wait(shared.empty(place.index), place.phase ^ 1);
-        mbarrier_expect(full, (columns_a + columns_b) * kColumnBytes);
+        mbarrier_expect(full, columns_a * kColumnBytes + blocks_b * kBlockBytes);
 #pragma unroll
         for (int i = 0; i < kOwnA; ++i)
           if (own_a + i < columns_a)
@@ -75,8 +76,8 @@ struct WeightProducer : Producer {
         for (int d = 3 - kSpatial; d < 3; ++d) at[d + 1] = window.first[d] + place_at[d + 1] * window.step[d];
 #pragma unroll
         for (int i = 0; i < kOwnB; ++i)
-          if (own_b + i < columns_b) {
-            const u32 to = shared.tile_b(place.index) + (own_b + i) * kColumnBytes;
+          if (own_b + i < blocks_b) {
+            const u32 to = shared.tile_b(place.index) + (own_b + i) * kBlockBytes;
             if constexpr (cfg::kClusterM > 1)
               load_places_multicast(to, &maps.b, full, channel[i], at, offset[i], mask_b);
             else

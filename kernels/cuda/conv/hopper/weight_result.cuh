@@ -1,5 +1,5 @@
 // Which tiles backward weight has, which steps of them a block, and where their columns go: 64 of them are a block of
-// channels of one tap.
+// channels of one tap, or of some taps a block of as many channels together.
 #pragma once
 
 #include "../../gemm/hopper/stream_k.cuh"
@@ -8,7 +8,8 @@
 
 namespace ts::conv {
 
-constexpr int kBlockChannels = 64;
+constexpr int kBlockChannels = 64 / cfg::kStepTaps;
+static_assert(cfg::kStepTaps == 1 || cfg::kSplitK, "slabs have 64 columns of a tap");
 
 // A tap and its first channel. Columns are counted tap by tap.
 struct TapColumns {

@@ -50,16 +50,21 @@ struct Consumer : TransposedSlabs {
     // The operand with the 64 rows is a, transposed b; the other one all warpgroups have in common.
     const u32 own = kTransposed ? shared.tile_b(stage) : shared.tile_a(stage);
     const u32 common = kTransposed ? shared.tile_a(stage) : shared.tile_b(stage);
-    const u32 address_own = uniform(own + tile_warpgroup() * kRowBlocks * 64 * 128), address_common = uniform(common);
     constexpr bool kAsItLiesA = kMnMajorA && !kTransposeA, kAsItLiesB = kMnMajorB && !kTransposeB;
     constexpr bool kOwnAsItLies = kTransposed ? kAsItLiesB : kAsItLiesA;
     constexpr bool kCommonAsItLies = kTransposed ? kAsItLiesA : kAsItLiesB;
-    const u64 a = kOwnAsItLies ? descriptor_n_major(address_own, kColumnBytes) : descriptor_k_major(address_own);
-    constexpr int kCommonRow = kTransposed ? 128 : kColumnRowBytesB;
-    const u64 b = !kCommonAsItLies   ? descriptor_k_major(address_common)
-                  : kCommonRow < 128 ? descriptor_of_column<kCommonRow>(address_common)
-                                     : descriptor_n_major(address_common, kColumnBytes);
-    constexpr int kStepA = kOwnAsItLies ? 128 : 2, kStepB = kCommonAsItLies ? kCommonRow : 2;  // in units of 16 bytes
+    constexpr int kOwnRow = kOwnAsItLies ? 128 : kRegionRowBytes;
+    constexpr int kCommonRow = !kCommonAsItLies ? kRegionRowBytes : kTransposed ? 128 : kColumnRowBytesB;
+    const u32 address_own = uniform(own + tile_warpgroup() * kRowBlocks * 64 * kOwnRow), address_common = uniform(common);
+    const u64 a = descriptor_of_rows<kOwnRow>(address_own, kOwnAsItLies ? kColumnBytes : 0);
+    const u64 b = descriptor_of_rows<kCommonRow>(address_common, kCommonAsItLies ? kTileK * kCommonRow : 0);
+    // Where a step of 32 bytes of k begins, in units of 16 bytes.
+    constexpr auto at_own = [](int step) {
+      return kOwnAsItLies ? step * kOwnRow : within_regions(step, kTransposed ? kRowsB : kRowsA);
+    };
+    constexpr auto at_common = [](int step) {
+      return kCommonAsItLies ? step * kCommonRow : within_regions(step, kTransposed ? kRowsA : kRowsB);
+    };
 #pragma unroll
     for (int rb = 0; rb < kRowBlocks; ++rb) pin_sums(sums[rb]);
     wgmma_fence();
@@ -67,7 +72,7 @@ struct Consumer : TransposedSlabs {
     for (int step = 0; step < kStepsOfTile; ++step) {
 #pragma unroll
       for (int rb = 0; rb < kRowBlocks; ++rb) {
-        Product<2 * kSums>::multiply(sums[rb], a + step * kStepA + rb * 512, b + step * kStepB,
+        Product<2 * kSums>::multiply(sums[rb], a + at_own(step) + rb * 4 * kOwnRow, b + at_common(step),
                                        step == 0 ? accumulate : 1);
       }
     }

@@ -49,12 +49,21 @@ constexpr bool kCutsB = cfg::kGrouping == TS_GEMM_UNGROUPED && !kWeights && (!kM
 constexpr int kColumnBytes = kTileK * 128;  // MN-major: squares of kTileK elements
 constexpr int kColumnsA = ceil_div(cfg::kTileM, kTileK);
 constexpr int kColumnsB = ceil_div(cfg::kTileN, kTileK);
-// Of a row of an MN-major b's column: narrower where a tile is, and the file that includes this one copies it so.
-#ifdef TS_NARROW_COLUMNS
-constexpr int kColumnRowBytesB = cfg::kTileN < kTileK ? cfg::kTileN * kElementBytes : 128;
-#else
-constexpr int kColumnRowBytesB = 128;
+// Of a row of an MN-major b's column: fewer where the file that includes this one copies columns so.
+#ifndef TS_COLUMN_ROW_BYTES
+#define TS_COLUMN_ROW_BYTES 128
 #endif
+constexpr int kColumnRowBytesB = TS_COLUMN_ROW_BYTES;
+// What lies along k is one region of 128 bytes of each row in a stage, or, where the file that includes this one says so,
+// several, behind each other, whose rows are as many times shorter.
+#ifndef TS_REGIONS
+#define TS_REGIONS 1
+#endif
+constexpr int kRegionRowBytes = 128 / TS_REGIONS;
+// Where a step of 32 bytes of k begins in regions of so many rows, in units of 16 bytes.
+TS_DEVICE constexpr int within_regions(int step, int rows) {
+  return (32 * step / kRegionRowBytes * rows * kRegionRowBytes + 32 * step % kRegionRowBytes) / 16;
+}
 constexpr int kRowsA = kMnMajorA ? kColumnsA * kTileK : cfg::kTileM;  // that a stage has places for
 constexpr int kRowsB = kMnMajorB ? kColumnsB * kTileK : cfg::kTileN;
 constexpr int kRowBytesB = kTileK * bits_of_type(cfg::kTypeB) / 8;
@@ -146,9 +155,11 @@ constexpr bool kIntegers = cfg::kTypeA == TS_GEMM_S8;
 // Whether sums leave the tensor cores every 128 of k.
 constexpr bool kPromote = cfg::kPromote || cfg::kScaling == TS_GEMM_SCALE_BLOCK;
 
-static_assert(kColumnRowBytesB == 128 || (kMnMajorB && kElementBytes == 2 && (cfg::kTileN == 16 || cfg::kTileN == 32) &&
-                                          !kTransposed),
+static_assert(kColumnRowBytesB == 128 || (kMnMajorB && kElementBytes == 2 && !kTransposed &&
+                                          (kColumnRowBytesB == 32 || kColumnRowBytesB == 64)),
               "narrow columns are those that a swizzle has");
+static_assert(kRegionRowBytes == 128 || (!kTransposes && !kWeights && !kSlabsInRing),
+              "regions are copied as they are multiplied, and a warpgroup has no part of a stage in one piece");
 static_assert(kWeights || bytes_of(cfg::kTypeA) == bytes_of(cfg::kTypeB), "operands of one size");
 static_assert((!kTransposeA || cfg::kTileM % kTileK == 0) && (!kTransposeB || cfg::kTileN % kTileK == 0),
               "what is transposed consists of whole squares: 128 of m or n in 8 bits, 32 in tf32");

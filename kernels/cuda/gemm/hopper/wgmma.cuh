@@ -10,13 +10,14 @@
 
 namespace ts::gemm {
 
-// N-major operand of at most 64 columns, whose rows of 32, 64 or 128 bytes are swizzled by as many: eight rows follow
-// eight. What says so is 3, 2 or 1.
+// Operand whose rows of 32, 64 or 128 bytes are swizzled by as many: eight rows follow eight. What says so is 3, 2 or 1.
+// N-major: `leading_bytes` from one column of a row's bytes to the next.
 template <int kRowBytes>
-TS_DEVICE u64 descriptor_of_column(u32 address) {
+TS_DEVICE u64 descriptor_of_rows(u32 address, u32 leading_bytes = 0) {
   static_assert(kRowBytes == 32 || kRowBytes == 64 || kRowBytes == 128);
   constexpr u64 kSwizzle = kRowBytes == 128 ? 1 : kRowBytes == 64 ? 2 : 3;
-  return kSwizzle << 62 | static_cast<u64>(8 * kRowBytes >> 4) << 32 | ((address & 0x3ffff) >> 4);
+  return kSwizzle << 62 | static_cast<u64>(8 * kRowBytes >> 4) << 32 | static_cast<u64>(leading_bytes >> 4) << 16 |
+         ((address & 0x3ffff) >> 4);
 }
 
 template <int kTypeA, int kTypeB>

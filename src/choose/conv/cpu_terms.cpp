@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "choose/rounding.hpp"
 #include "instances/conv/cpu.hpp"
@@ -38,6 +39,13 @@ double met(const ConvProblem& p, std::size_t d) {
       pairs += static_cast<double>(std::max<std::int64_t>(0, std::min(p.out()[d], last / stride + 1) - first));
   }
   return pairs * static_cast<double>(p.filter()[d]) / static_cast<double>(std::max<std::int64_t>(taps, 1));
+}
+
+/// The share of backward data's phases, of one coordinate, that taps reach: those a period apart leave one remainder.
+double reached(const ConvProblem& p, std::size_t d) {
+  const std::int64_t period = p.stride()[d] / std::gcd(p.stride()[d], p.dilation()[d]);
+  const std::int64_t phases = std::min(p.stride()[d], p.in()[d]);
+  return static_cast<double>(std::min({p.filter()[d], period, phases})) / static_cast<double>(phases);
 }
 
 /// The share of a line of y all of whose taps meet the image.
@@ -185,12 +193,11 @@ Counts blocked_data(const ConvProblem& p, const Kernel& kernel) {
   // Of folded taps, lines that are not even, and those that end beyond the image.
   if (folded && !by_lines) counts.scattered = counts.lines * depth * (line_is_even ? 1 - all_inside(p) : 1);
   // Sums that are the result are added up where it lies, but in phases that no tap reaches, where they are zeros.
-  double reached = 1;
+  double share = 1;
   bool even = true;
   for (std::size_t d = 0; d < 3 && !forward; ++d) {
-    const std::int64_t of_axis = std::min(p.stride()[d], p.in()[d]);
-    reached *= static_cast<double>(std::min(p.filter()[d], of_axis)) / static_cast<double>(of_axis);
-    even = even && of_axis == 1;
+    share *= reached(p, d);
+    even = even && std::min(p.stride()[d], p.in()[d]) == 1;
   }
   const bool direct = even && p.data_type == DataType::fp32 && std::fmod(columns, kernel.lanes) == 0;
   counts.results = direct ? 0 : rows * vectors;
@@ -199,7 +206,7 @@ Counts blocked_data(const ConvProblem& p, const Kernel& kernel) {
   const bool overlaps = last_columns >= kernel.lanes && p.epilogue.empty();
   counts.tails = overlaps ? 0 : rows * std::fmod(columns, kernel.lanes);
   counts.tasks = row_blocks * column_blocks;
-  counts.zeros = (1 - reached) * counts.tasks * kernel.tile_m * kernel.tile_n / kernel.lanes;
+  counts.zeros = (1 - share) * counts.tasks * kernel.tile_m * kernel.tile_n / kernel.lanes;
   const double groups = static_cast<double>(p.groups) * phases;
   for (double* count : {&counts.products, &counts.loads, &counts.steps, &counts.lines, &counts.copied,
                         &counts.scattered, &counts.results, &counts.tails, &counts.zeros, &counts.tasks})
@@ -400,6 +407,8 @@ Counts direct(const ConvProblem& p, const Kernel& kernel) {
   const double column_blocks = ceil_div(columns, kMostColumns);
   const double blocks = static_cast<double>(p.batch * size[0]) * phases(1) * phases(2) * (all_lines / lines) *
                         ceil_div(line, kMostPositions);  // of positions
+  double met_blocks = blocks;                            // of phases that taps reach: the others copy nothing
+  for (std::size_t axis = 0; axis < 3 && !forward; ++axis) met_blocks *= reached(p, axis);
   const double vectors = std::ceil(((lines - 1) * pitch + pixels_of_task) / kernel.lanes);
   const double filters = std::min(columns, kMostFilters);
   const double registers = (kernel.wide ? 32 : 16) - 1 - filters;
@@ -409,13 +418,13 @@ Counts direct(const ConvProblem& p, const Kernel& kernel) {
   counts.loads = each * (vectors * std::ceil(columns / kMostFilters) + ceil_div(vectors, together) * columns);
   counts.steps = each * ceil_div(vectors, together) * std::ceil(columns / kMostFilters);
   const double met_lines = static_cast<double>(p.filter_d) * remainders(1) * (lines + reach(1));
-  counts.copied = blocks * groups * words * column_blocks * met_lines *
+  counts.copied = met_blocks * groups * words * column_blocks * met_lines *
                   ceil_div(remainders(2) * (pixels_of_task + reach(2)), kernel.lanes);
   const double channels = static_cast<double>(forward ? p.c : p.k);
   if (channels < kernel.pack)  // words are put together one by one
     counts.scattered =
-        blocks * groups * channels * column_blocks * met_lines * remainders(2) * (pixels_of_task + reach(2));
-  counts.lines = blocks * column_blocks * met_lines * remainders(2) * ceil_div(groups * words, kernel.lanes);
+        met_blocks * groups * channels * column_blocks * met_lines * remainders(2) * (pixels_of_task + reach(2));
+  counts.lines = met_blocks * column_blocks * met_lines * remainders(2) * ceil_div(groups * words, kernel.lanes);
   if (!p.packed_w) {
     counts.packing = groups * words * static_cast<double>(taps_of(p)) * ceil_div(columns, kernel.lanes);
     counts.scattered += groups * static_cast<double>(taps_of(p) * p.c * p.k);

@@ -231,6 +231,31 @@ TEST(CpuConvChoice, DirectKernelsGoFirstWhereColumnsAreFew) {
   }
 }
 
+// Taps that are a stride apart reach one phase of four, and a kernel copies the image for that one alone.
+TEST(CpuConvChoice, PhasesThatNoTapReachesCopyNothing) {
+  ConvProblem p = in_fp32(square(4, 56));
+  p.direction = ConvDirection::backward_data;
+  p.groups = 5;
+  p.k = 59;
+  p.in_h = 7;
+  p.in_w = 66;
+  p.filter_h = p.filter_w = 3;
+  p.pad_h = p.pad_w = p.pad_high_h = p.pad_high_w = 1;
+  p.stride_h = p.stride_w = 2;
+  const auto copied = [&](std::int64_t dilation) {
+    p.dilation_h = p.dilation_w = dilation;
+    for (const ModelTerms& kernel : model_terms(testing::every_level(1), p))
+      if (kernel.config.algorithm.pipeline == Pipeline::direct)
+        for (std::size_t i = 0; i < kernel.names.size(); ++i)
+          if (kernel.names[i] == "copied") return kernel.values[i];
+    return 0.0;
+  };
+  EXPECT_GT(copied(1), 2 * copied(2));  // the taps of one phase reach farther then
+  EXPECT_GT(copied(2), 0);
+  EXPECT_EQ(rank(testing::every_level(1), p).value().candidates.front().recipe.main().algorithm.pipeline,
+            Pipeline::direct);
+}
+
 // Only one kernel reads what is packed: it must be there without a compiler, where another one would be.
 TEST(CpuConvChoice, FiltersArePackedForDirectKernelsOfFoursAlone) {
   ConvProblem few = in_fp32(square(4, 56));

@@ -61,10 +61,13 @@ void add_mma_sm80(ConstantsTable& table, const AttentionSignature& s, const Cuda
   table.add("kTileN", facts.tile_keys);
 }
 
-std::string_view template_of(Pipeline pipeline, bool latent) {
-  return pipeline == Pipeline::warp_specialized ? "cuda/attention/hopper/attention_fwd.cuh"
-         : pipeline == Pipeline::decode_wgmma
-             ? latent ? "cuda/attention/decode/hopper/latent_fwd.cuh" : "cuda/attention/decode/hopper/attention_fwd.cuh"
+std::string_view template_of(Pipeline pipeline, const AttentionSignature& s) {
+  const bool latent = s.latent;
+  if (pipeline == Pipeline::decode_wgmma && latent)
+    return s.cache == KvElements::as_queries ? "cuda/attention/decode/hopper/latent_fwd.cuh"
+                                             : "cuda/attention/decode/hopper/narrow_latent_fwd.cuh";
+  return pipeline == Pipeline::warp_specialized   ? "cuda/attention/hopper/attention_fwd.cuh"
+         : pipeline == Pipeline::decode_wgmma     ? "cuda/attention/decode/hopper/attention_fwd.cuh"
          : pipeline == Pipeline::decode && latent ? "cuda/attention/decode/latent_fwd.cuh"
          : pipeline == Pipeline::decode           ? "cuda/attention/decode/attention_fwd.cuh"
                                                   : "cuda/attention/mma_sm80/attention_fwd.cuh";
@@ -90,7 +93,7 @@ Result<Source> cuda_attention_source(const KernelConfig& config) {
     add_mma_sm80(table, signature, facts);
   }
   TS_ASSIGN(const std::string text,
-            flatten_includes(embedded_kernels(), template_of(config.algorithm.pipeline, config.attention().latent)));
+            flatten_includes(embedded_kernels(), template_of(config.algorithm.pipeline, config.attention())));
   Source source;
   source.name = native_name(config);
   source.entry_symbol = source.name;

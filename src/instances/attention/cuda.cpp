@@ -159,22 +159,22 @@ constexpr Rule<Subject> kRules[] = {
      }},
     {"latent_rows_are_wide",
      "latent rows have more elements than decode's other rows, and in them the columns of values that its warps share "
-     "out; decode_wgmma takes no other narrow rows, of these 32 for each warpgroup, and none that each have a scale, "
-     "for "
-     "there is no place for it",
+     "out; decode_wgmma takes no other narrow rows, of these 64 for each warpgroup, in units of its own and not in "
+     "stages, and none that each have a scale, for there is no place for it",
      [](const Subject& s) {
        const AttentionSignature& sig = s.signature();
        if (s.is_decode_wgmma() && has_narrow_cache(sig) &&
-           (!sig.latent || s.tile_n() != 64 || sig.qscale == QuantScale::kv_blockscale))
+           (!sig.latent || s.tile_n() != 128 || s.algorithm().stages != 1 || s.algorithm().late_wait ||
+            sig.qscale == QuantScale::kv_blockscale))
          return false;
        if (!sig.latent) return true;
        return sig.head_dim_qk > kMostColumns && holds_values(s);
      },
      [](const Subject& s) {
-       return fmt::format("latent {}, head_dim_qk {}, head_dim_v {}, cache {}, qscale {}, pipeline {}, tile_n {}",
-                          s.signature().latent, s.signature().head_dim_qk, s.signature().head_dim_v,
-                          name_of(s.signature().cache), name_of(s.signature().qscale), name_of(s.algorithm().pipeline),
-                          s.tile_n());
+       return fmt::format(
+           "latent {}, head_dim_qk {}, head_dim_v {}, cache {}, qscale {}, pipeline {}, tile_n {}, stages {}",
+           s.signature().latent, s.signature().head_dim_qk, s.signature().head_dim_v, name_of(s.signature().cache),
+           name_of(s.signature().qscale), name_of(s.algorithm().pipeline), s.tile_n(), s.algorithm().stages);
      }},
     {"pages_are_beside_16_bits", "warpspec reads pages beside queries of 16 bits, without scales of pages",
      [](const Subject& s) {

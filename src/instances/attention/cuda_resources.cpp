@@ -159,7 +159,7 @@ void decode_wgmma_facts(const AttentionSignature& s, const Algorithm& a, CudaAtt
   facts.consumer_registers = std::min(240, 2 * facts.launch_registers - facts.producer_registers);
 }
 
-/// The figures of kernels/cuda/attention/decode/hopper/layout.cuh.
+/// The figures of kernels/cuda/attention/decode/hopper/layout.cuh, and of 8 bits of narrow_layout.cuh.
 void latent_wgmma_facts(const AttentionSignature& s, const Algorithm& a, CudaAttentionResources& facts) {
   facts.warpgroups = 2;
   facts.warps = 4 * facts.warpgroups;
@@ -167,19 +167,25 @@ void latent_wgmma_facts(const AttentionSignature& s, const Algorithm& a, CudaAtt
   facts.warp_keys = a.tile[1] / facts.warpgroups;
   facts.key_maps = facts.takes_from_queue = true;
   facts.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
-  // Columns of 128 bytes of queries, keys and probabilities; narrow keys, which are widened into one step; barriers,
-  // rows' states and sums, a flag and two lists, and scales of queries.
   const NarrowRows rows = narrow_rows(s);
-  const bool narrow = rows.bytes == 1;
-  const int columns = ceil_div(s.head_dim_qk, 64), ring_steps = narrow ? 1 : a.stages;
-  const long operands = 128L * (a.tile[0] * (columns + 1) + ring_steps * a.tile[1] * columns);
-  const long raw = narrow ? 64L * (columns | 1) * a.tile[1] * a.stages : 0;
-  const int raw_barriers = narrow ? 4 * facts.warpgroups * a.stages : 0;
-  const int barriers = 2 + 2 * ring_steps * facts.warpgroups * columns + raw_barriers;
-  facts.shared_bytes = operands + raw + 8 * barriers + 12 * facts.warpgroups * a.tile[0] + 16 + facts.threads / 4 +
-                       rows.query_scale * a.tile[0];
+  const int columns = ceil_div(s.head_dim_qk, 64);
+  const long queries = 128L * a.tile[0] * columns, behind = 16 + facts.threads / 4 + rows.query_scale * a.tile[0];
+  if (rows.bytes == 1) {
+    // Columns of 128 bytes of queries and probabilities, units of 32 rows, tables of the queries, barriers, a flag and
+    // two lists, and scales of queries.
+    constexpr long kMostUnits = 12, kMostRowBytes = 130 << 10;
+    const long unit = 32L * (64 * columns + 16), units = std::min(kMostUnits, kMostRowBytes / unit);
+    const long tables = (3 * 8 + 2 * 4 + 4L * facts.warps) * a.tile[0];
+    facts.shared_bytes =
+        queries + 128L * a.tile[0] * facts.warpgroups + units * unit + tables + 8 * (2 + 2 * units) + behind;
+  } else {
+    // Columns of 128 bytes of queries, keys and probabilities; barriers, rows' states and sums, a flag and two lists.
+    const int barriers = 2 + 2 * a.stages * facts.warpgroups * columns;
+    const long operands = queries + 128L * (a.tile[0] + a.stages * a.tile[1] * columns);
+    facts.shared_bytes = operands + 8 * barriers + 12 * facts.warpgroups * a.tile[0] + behind;
+  }
   facts.launch_registers = 65536 / facts.threads / 8 * 8;
-  facts.producer_registers = 56;
+  facts.producer_registers = rows.bytes == 1 ? 40 : 56;
   facts.consumer_registers =
       (facts.launch_registers * (facts.warpgroups + 1) - facts.producer_registers) / facts.warpgroups / 8 * 8;
 }
@@ -236,7 +242,8 @@ CudaAttentionResources cuda_attention_resources(const KernelConfig& config) {
                                                : output_columns(s, facts);
   const int bits = bits_of(s.data_type);
   const int keys = facts.warp_keys > 0 ? facts.warp_keys : a.tile[1];
-  const int probabilities = bits == 32 ? 0 : keys * bits / 64;
+  // Of widened latent rows they go to shared memory as they come.
+  const int probabilities = bits == 32 || (halves && has_narrow_cache(s)) ? 0 : keys * bits / 64;
   facts.needed_registers = keys / 2 + probabilities + columns / 2 + overhead_registers(s, a, facts);
   facts.operand_registers = facts.warpgroups > 0 ? std::max(keys, columns) / 2 : 4;
   return facts;

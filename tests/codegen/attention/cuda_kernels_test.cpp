@@ -181,7 +181,7 @@ TEST_F(CudaAttentionKernels, DecodeIsHealthy) {
       configs.push_back(config);
       return true;
     });
-  EXPECT_EQ(configs.size(), 85u);
+  EXPECT_EQ(configs.size(), 83u);
   check_instances(testing::some(configs, 3), true);
 }
 
@@ -200,6 +200,26 @@ TEST_F(CudaAttentionKernels, WideLatentRowsOfGroupsAreHealthy) {
   }
   EXPECT_EQ(configs.size(), 2u);
   check_instances(configs, true);
+}
+
+// Those without a mask of fp16 and int8 once spilled 40 bytes.
+TEST_F(CudaAttentionKernels, NarrowLatentRowsByWgmmaAreHealthy) {
+  std::vector<KernelConfig> configs;
+  for (const DataType type : {DataType::bf16, DataType::fp16})
+    for (const KvElements cache : {KvElements::int8, KvElements::fp8})
+      for (const MaskKind mask : {MaskKind::none, MaskKind::causal, MaskKind::generic})
+        for (const bool others : {false, true}) {
+          AttentionSignature signature = signature_of(576, 512, type, mask);
+          signature.latent = true, signature.cache = cache;
+          signature.paged_kv = signature.lse = others || mask == MaskKind::none;
+          if (others) signature.mode = SequenceMode::group, signature.sink = true;
+          enumerate_cuda_attention(arch("sm_90a"), signature, std::array{1}, [&](const KernelConfig& config) {
+            if (config.algorithm.pipeline == Pipeline::decode_wgmma) configs.push_back(config);
+            return true;
+          });
+        }
+  EXPECT_EQ(configs.size(), 24u);
+  check_instances(testing::some(configs, 5), true);
 }
 
 TEST_F(CudaAttentionKernels, RowsThatEndWithinAColumnAreHealthy) {
@@ -335,8 +355,11 @@ TEST_F(CudaAttentionKernels, LaunchFactsAreTheTemplates) {
   AttentionSignature latent_fp8 = latent;
   latent_fp8.cache = KvElements::fp8;
   latent_fp8.paged_kv = true;
+  AttentionSignature latent_half = latent_fp8, latent_narrow = latent_fp8;
+  latent_half.data_type = DataType::fp16;
+  latent_narrow.head_dim_qk = 400, latent_narrow.head_dim_v = 256;
   latent_fp8.qscale = QuantScale::kv_blockscale;
-  for (const AttentionSignature& signature : {latent, latent_fp8})
+  for (const AttentionSignature& signature : {latent, latent_fp8, latent_half, latent_narrow})
     enumerate_cuda_attention(arch("sm_90a"), signature, std::array{1}, [&](const KernelConfig& config) {
       sources.push_back(assertion_source(config));
       return true;

@@ -123,6 +123,8 @@ const Row kRows[] = {
     {DataType::bf16, 400, 256, "latent cachei8 mask cap lse"},
     {DataType::bf16, 576, 512, "paged latent cache8 pagescale mask lse"},
     {DataType::bf16, 320, 256, "latent cachei8 mask lse"},
+    {DataType::bf16, 576, 512, "paged latent cache8 mask bias lse"},
+    {DataType::fp16, 576, 512, "latent cachei8 mask alibi sink lse"},
 };
 INSTANTIATE_TEST_SUITE_P(Signatures, CudaDecodeProperty, ::testing::ValuesIn(kRows),
                          [](const auto& drawn) { return fmt::format("{}", drawn.index); });

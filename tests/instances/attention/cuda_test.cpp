@@ -197,13 +197,15 @@ TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
   decode("latent_rows_are_wide", [](K&, S& s, A&) { s.latent = true; });
   const auto narrow_latent = [](S& s, A& a) {
     s.latent = s.paged_kv = true, s.head_dim_qk = 576, s.head_dim_v = 512, s.cache = KvElements::fp8;
-    a.pipeline = Pipeline::decode_wgmma, a.instruction = Instruction::wgmma, a.tile = {64, 64};
-    a.stages = 2, a.block_per_cu = 1;
+    a.pipeline = Pipeline::decode_wgmma, a.instruction = Instruction::wgmma, a.tile = {64, 128};
+    a.stages = 1, a.block_per_cu = 1;
   };
   KernelConfig narrow = decode_config();
   narrow_latent(narrow.attention(), narrow.algorithm);
   EXPECT_EQ(refusing_rule(narrow, "sm_90a"), "");
-  decode("latent_rows_are_wide", [&](K&, S& s, A& a) { narrow_latent(s, a), a.tile[1] = 128, a.stages = 1; });
+  decode("latent_rows_are_wide", [&](K&, S& s, A& a) { narrow_latent(s, a), a.tile[1] = 64; });
+  decode("latent_rows_are_wide", [&](K&, S& s, A& a) { narrow_latent(s, a), a.stages = 2; });
+  decode("latent_rows_are_wide", [&](K&, S& s, A& a) { narrow_latent(s, a), a.late_wait = true; });
   decode("latent_rows_are_wide",
          [&](K&, S& s, A& a) { narrow_latent(s, a), s.latent = false, s.head_dim_qk = s.head_dim_v = 128; });
   decode("latent_rows_are_wide", [&](K&, S& s, A& a) { narrow_latent(s, a), s.qscale = QuantScale::kv_blockscale; });

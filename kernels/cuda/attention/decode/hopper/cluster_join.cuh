@@ -27,7 +27,7 @@ TS_DEVICE int blocks_of_cluster() {
 // A row's outputs lie where queries and keys were, its state behind them. Of four threads that store eight columns of a
 // row, and the next rows' beside them, no two meet in a bank.
 constexpr int kClusterPitch = 4 * (ceil_div(cfg::kHeadDimV, 32) * 32 + 8);
-static_assert(kTileM * kClusterPitch <= kProbabilitiesOffset && kClusterPitch >= 4 * cfg::kHeadDimV + 8,
+static_assert(kTileM * kClusterPitch <= kResultBytes && kClusterPitch >= 4 * cfg::kHeadDimV + 8,
               "a piece's outputs fit where its queries and keys were");
 
 template <class Work>

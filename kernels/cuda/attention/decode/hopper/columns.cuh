@@ -41,7 +41,6 @@ struct Columns {
   template <class Work>
   TS_DEVICE static void copy_queries(const Work& work, u32 destination, bool& has_begun) {
     if (has_begun) Team::sync();  // all have read the ones before
-    if constexpr (kScaledQueries) return copy_scaled_queries(work, destination, has_begun);
     const int count = work.item.rows(work.args);
     const char* rows[kTileM / kRowsAtOnce];
 #pragma unroll
@@ -60,27 +59,6 @@ struct Columns {
   }
 
  private:
-  // Of bf16 as fp16, and their scales: a warp has whole rows, and loads all of them before it looks at one.
-  template <class Work>
-  TS_DEVICE static void copy_scaled_queries(const Work& work, u32 destination, bool& has_begun) {
-    constexpr int kWarps = Team::kThreads / 32, kRows = kTileM / kWarps, kShare = ceil_div(kColumnsQk * kChunks, 32);
-    u32 x[kRows][kShare][4];
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) work.load_query(Team::thread() / 32 + i * kWarps, x[i]);
-    tell_under_way(has_begun);
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-      const int row = Team::thread() / 32 + i * kWarps;
-      work.store_scaled_query(row, x[i], [&](int at, const u32(&eight)[4]) {
-        if (at < kColumnsQk * kChunks)
-          store_chunk(destination + at / kChunks * kQueryColumnBytes + row * kColumnBytes + (at % kChunks ^ (row & 7)) * 16,
-                      eight);
-      });
-    }
-    fence_proxy_async();
-    Team::sync();
-  }
-
   TS_DEVICE static void tell_under_way(bool& has_begun) {
     if (!has_begun) named_barrier_arrive(kQueriesUnderWay, kThreads);
     has_begun = true;

@@ -36,9 +36,9 @@ struct Consumer : PieceWork<Consumer, Consumers> {
   }
 
   // Copies by threads are for the tensor cores to see. The copy engine's are at once, and the fence, which waits for all
-  // of a thread's accesses of memory, took a tenth of the time. What is widened its writers fence.
+  // of a thread's accesses of memory, took a tenth of the time.
   TS_DEVICE void see_copies(int step, int half) const {
-    if (!kNarrow && !comes_by_engine(args, piece, first_key(step, half), cfg::kTileN)) fence_proxy_async();
+    if (!comes_by_engine(args, piece, first_key(step, half), cfg::kTileN)) fence_proxy_async();
   }
 
   // The second half's products of a step follow the first's: the tensor cores would share their time out, and the first
@@ -111,11 +111,6 @@ struct Consumer : PieceWork<Consumer, Consumers> {
   // From the scores of a half to probabilities.
   TS_DEVICE void finish_scores(int step, int half, float (&factor)[2]) {
     const int first = first_key(step, half);
-    if constexpr (kScaledQueries) {
-      float scales[2];
-      load_row_scales(scales);
-      scale_rows(s, scales);
-    }
     finish_logits_of(s, first, first + cfg::kTileN > whole_end || first < whole_begin);
     update_softmax<false, true>(s, rows, factor, unit);
     pack_probabilities<kValuesBf16>(s, p);

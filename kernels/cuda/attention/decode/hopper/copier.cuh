@@ -62,7 +62,7 @@ struct Copier : PieceWork<Kernel, Producers>, Columns<Producers> {
     if (box.of_step >= cfg::kTileN) return;
     const u32 to = destination + box.of_step * kColumnBytes;
     if (!cfg::kPaged && args.row_blocks == 1)
-      tma_load_4d_once(to, &of, full, column * kColumn, box.row, item.head_kv, box.batch);
+      tma_load_4d(to, &of, full, column * kColumn, box.row, item.head_kv, box.batch, l2_evict_first());
     else
       tma_load_4d(to, &of, full, column * kColumn, box.row, item.head_kv, box.batch);
   }

@@ -1,11 +1,11 @@
 // Attention forward on latent rows for Hopper (sm_90a): each row of the cache is a key, and its first elements the value
 // of that key. What latent_fwd.cuh computes, with products of 64 rows, on operands that nothing but copies touches: a row
 // lies in shared memory once, and is an operand of both products there, K-major for scores, N-major for values. Rows of 8
-// bits are widened on their way there (widener.cuh).
+// bits are another file's (narrow_latent_fwd.cuh).
 //
 // Configuration, beside what attention_fwd.cuh defines but for kRowWarps and kKeyWarps:
-//   kTileN                  keys that a warpgroup scores in a step, 32 or, of 16 bits, 64
-//   kStages                 steps of twice as many keys in the ring, or of rows of 8 bits before it
+//   kTileN                  keys that a warpgroup scores in a step, 32 or 64
+//   kStages                 steps of twice as many keys in the ring
 //   kHeadDimQk, kHeadDimV   multiples of 8; half of the values, rounded up to 64, has at most 256 columns
 //   kLateWait (bool)        the second warpgroup scores before it waits for the first's probabilities (consumer.cuh)
 // Launch: as there.
@@ -18,7 +18,6 @@ constexpr bool kFp8 = false, kFp32 = false, kTf32x3 = false;
 #include "../../../common/launch.cuh"
 #include "consumer.cuh"
 #include "producer.cuh"
-#include "widener.cuh"
 
 #include "../parts_join.cuh"
 
@@ -43,12 +42,8 @@ extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm
   const int warpgroup = static_cast<int>(ts::uniform(threadIdx.x / 128));
   if (warpgroup == ts::kHalves) {
     ts::shrink_registers<ts::kProducerRegisters>();
-    if constexpr (ts::kNarrow) {
-      ts::Widener(args, shared).run();
-    } else {
-      ts::Producer(maps.k, args, shared).run();
-      ts::copy_wait();
-    }
+    ts::Producer(maps.k, args, shared).run();
+    ts::copy_wait();
     if (ts::kClusters && args.cluster > 1) {  // consumers join, and all of a cluster meet
       __syncwarp();
       ts::clusters_meet();

@@ -3,12 +3,10 @@
 // Every operand lies in columns of 128 bytes, the swizzle's span (64 elements):
 // clang-format off
 //   queries        [column][64 rows][128 bytes]
-//   rows of keys   [stage][half of a step][column][kTileN rows][128 bytes]; of narrow ones, that are widened: of one step
+//   rows of keys   [stage][half of a step][column][kTileN rows][128 bytes]
 //   probabilities  [64 rows][128 bytes], of which a half's keys fill as much as they are; the second half's may lie in a
 //                  column of its keys (kApart)
-//   narrow rows    [stage][half of a step][kTileN rows][kRawPitch bytes], as they are in memory
-//   barriers, of the queries, of each column of the ring and of each warp's narrow rows; the rows' bases, factors and sums;
-//   flag and lists; the scales of queries
+//   barriers, of the queries and of each column of the ring; the rows' bases, factors and sums; flag and lists
 // clang-format on
 #pragma once
 
@@ -38,29 +36,22 @@ constexpr int kQueryColumnBytes = kTileM * kColumnBytes;
 constexpr int kKeyColumnBytes = cfg::kTileN * kColumnBytes;
 constexpr int kRingOffset = kColumnsQk * kQueryColumnBytes;
 constexpr int kHalfBytes = kColumnsQk * kKeyColumnBytes;
-constexpr int kRingSteps = kNarrow ? 1 : cfg::kStages;
-constexpr int kProbabilitiesOffset = kRingOffset + kRingSteps * kHalves * kHalfBytes;
+constexpr int kProbabilitiesOffset = kRingOffset + cfg::kStages * kHalves * kHalfBytes;
 
-// An odd number of half columns: a warp that reads 64 bytes of neighbouring rows finds them in all banks.
-constexpr int kRawColumnBytes = kColumn;  // what a column of elements of one byte takes
-constexpr int kRawPitch = (kColumnsQk | 1) * kRawColumnBytes;
-constexpr int kRawHalves = kNarrow ? kHalves * cfg::kStages : 0;
-constexpr int kRawOffset = kProbabilitiesOffset + kTileM * kColumnBytes;
-constexpr int kProducerWarps = kProducerThreads / 32;
-
-constexpr int kBarrierOffset = kRawOffset + kRawHalves * cfg::kTileN * kRawPitch;
-constexpr int kRingBarriers = kRingSteps * kHalves * kColumnsQk;  // pairs
-constexpr int kBarriers = 2 + 2 * kRingBarriers + kRawHalves * kProducerWarps;
+constexpr int kBarrierOffset = kProbabilitiesOffset + kTileM * kColumnBytes;
+constexpr int kRingBarriers = cfg::kStages * kHalves * kColumnsQk;  // pairs
+constexpr int kBarriers = 2 + 2 * kRingBarriers;
 constexpr int kStatesOffset = kBarrierOffset + 8 * kBarriers;         // [half][row]: a base and a factor
 constexpr int kSumsOffset = kStatesOffset + 8 * kHalves * kTileM;     // [half][row]
 constexpr int kFlagOffset = kSumsOffset + 4 * kHalves * kTileM;
 constexpr int kNumberOffset = kFlagOffset + 8;  // of the next piece
 constexpr int kListOffset = kFlagOffset + 16;
 constexpr int kProducerListOffset = kListOffset + kConsumerThreads / 4;
-constexpr int kRowScalesOffset = kProducerListOffset + kProducerThreads / 4;  // of queries
-constexpr int kSharedBytes = kRowScalesOffset + (kScaledQueries ? 4 * kTileM : 0);
+constexpr int kRowScalesOffset = 0;  // none
+constexpr int kSharedBytes = kProducerListOffset + kProducerThreads / 4;
 
-constexpr int kClusterPartOffset = 0;  // none
+constexpr int kResultBytes = kProbabilitiesOffset;  // that a piece's outputs may take
+constexpr int kClusterPartOffset = 0;               // none
 
 // Registers that a thread keeps of what the block is launched with.
 constexpr int kEntryRegisters = 65536 / kThreads / 8 * 8;
@@ -71,7 +62,7 @@ static_assert(cfg::kTileN % 32 == 0 && cfg::kTileN <= kColumn, "a half's probabi
 static_assert(kColumnsV <= kColumnsQk, "values are columns of the rows");
 static_assert(kOutputColumns <= 256, "values of a warpgroup: the columns of one product");
 static_assert(cfg::kBlocksPerSm == 1, "a block fills an SM");
-static_assert(!kNarrow || cfg::kTileN == 32, "a warp of the producer widens eight rows of a half step");
+static_assert(!kNarrow, "narrow_layout.cuh");
 static_assert(kScoresBf16 == kValuesBf16, "a row is an operand of both products");
 
 constexpr bool kStartsEarly = false;
@@ -97,7 +88,7 @@ TS_DEVICE constexpr int column_of(int half, int n) {
   return n < kColumnsNoValue ? kColumnsV + n : n - kColumnsNoValue;
 }
 
-using KeyRing = RingPlace<kRingSteps>;
+using KeyRing = RingPlace<cfg::kStages>;
 
 // Addresses, all from the one base.
 struct SharedMap {
@@ -106,9 +97,6 @@ struct SharedMap {
   TS_DEVICE u32 queries() const { return base; }
   TS_DEVICE u32 keys(u32 stage, int half) const { return base + kRingOffset + (stage * kHalves + half) * kHalfBytes; }
   TS_DEVICE u32 probabilities() const { return base + kProbabilitiesOffset; }
-  TS_DEVICE u32 raw_row(u32 raw_half, int row) const {
-    return base + kRawOffset + (raw_half * cfg::kTileN + row) * kRawPitch;
-  }
   TS_DEVICE u32 state(int half, int row) const { return base + kStatesOffset + 8 * (half * kTileM + row); }
   TS_DEVICE u32 sum(int half, int row) const { return base + kSumsOffset + 4 * (half * kTileM + row); }
   TS_DEVICE u32 number_told() const { return base + kBarrierOffset; }
@@ -117,20 +105,15 @@ struct SharedMap {
     return base + kBarrierOffset + 16 + 16 * ((stage * kHalves + half) * kColumnsQk + column);
   }
   TS_DEVICE u32 empty(u32 stage, int half, int column) const { return full(stage, half, column) + 8; }
-  TS_DEVICE u32 raw_full(u32 raw_half, int warp) const {
-    return full(0, 0, kRingBarriers) + 8 * (raw_half * kProducerWarps + warp);
-  }
 
-  // What copies fill, each thread of the producer reports, and what it widens, each warp; what consumers have read, each of
-  // their warps that read it.
+  // What copies fill, each thread of the producer reports; what consumers have read, each of their warps that read it.
   TS_DEVICE void init_barriers() const {
     mbarrier_init(number_told(), 1);
     mbarrier_init(number_heard(), kThreads / 32);
     for (int i = 0; i < kRingBarriers; ++i) {
-      mbarrier_init(full(0, 0, i), kNarrow ? kProducerWarps : kProducerThreads);
+      mbarrier_init(full(0, 0, i), kProducerThreads);
       mbarrier_init(empty(0, 0, i), 4);
     }
-    for (int i = 0; i < kRawHalves * kProducerWarps; ++i) mbarrier_init(raw_full(0, i), 1);
     fence_mbarrier_init();
   }
 };

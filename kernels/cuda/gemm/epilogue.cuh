@@ -103,8 +103,18 @@ struct Staging {
   u32 copied = 0;  // rows of the tensor that the copy engine brought
 };
 
-// What operation I reads for one slab.
-template <int I, int kColumns, bool kPresent = (I < cfg::kEpilogueLength)>
+// An operation of d's transpose: what lies along n lies along m there.
+constexpr int turned_operation(int operation) {
+  return operation == TS_GEMM_BIAS_N    ? TS_GEMM_BIAS_M
+         : operation == TS_GEMM_BIAS_M  ? TS_GEMM_BIAS_N
+         : operation == TS_GEMM_SCALE_N ? TS_GEMM_SCALE_M
+         : operation == TS_GEMM_SCALE_M ? TS_GEMM_SCALE_N
+                                        : operation;
+}
+
+// What operation I reads for one slab. kTurned: the slab is one of d's transpose, and its place counts so; neither a
+// tensor nor a gate is among the operations then.
+template <int I, int kColumns, bool kTurned = false, bool kPresent = (I < cfg::kEpilogueLength)>
 struct Operands {
   template <class Args, class Place>
   TS_DEVICE void load(const Args&, const Place&) {}
@@ -134,9 +144,9 @@ TS_DEVICE float activate(float x, const Operand& operand) {
     return x < operand.value ? operand.value : (x > operand.limit ? operand.limit : x);
 }
 
-template <int I, int kColumns>
-struct Operands<I, kColumns, true> {
-  static constexpr int kOperation = cfg::kEpilogue[I];
+template <int I, int kColumns, bool kTurned>
+struct Operands<I, kColumns, kTurned, true> {
+  static constexpr int kOperation = kTurned ? turned_operation(cfg::kEpilogue[I]) : cfg::kEpilogue[I];
   static constexpr int kType = cfg::kEpilogueTypes[I];
   static constexpr int kPairs = kColumns / 8;  // of a thread in a row
   static constexpr bool kStaged = cfg::kStagedTensors && is_tensor(kOperation) && bytes_of(kType) == 2;
@@ -144,7 +154,7 @@ struct Operands<I, kColumns, true> {
   // Behind a gate the even places hold the values of columns half as far to the right.
   static constexpr bool kHalf = gates_before(I) > 0;
   static constexpr int kShare = kHalf ? 2 : 1;
-  static constexpr bool kInPairs = cfg::kPairs && !kHalf;
+  static constexpr bool kInPairs = cfg::kPairs && !kHalf && !kTurned;  // rows may be odd in number
   static constexpr int kRowBytes = 2 * kColumns;  // staged
   static constexpr int kLanes = kRowBytes / 16;   // for a row
   static constexpr int kLoads = is_tensor(kOperation)          ? 2 * kPairs
@@ -152,7 +162,7 @@ struct Operands<I, kColumns, true> {
                                 : is_row_vector(kOperation)    ? 2
                                                                : 1;
   Pair<kType> loaded[kLoads];
-  Operands<I + 1, kColumns> rest;
+  Operands<I + 1, kColumns, kTurned> rest;
 
   template <class Args, class Place>
   TS_DEVICE void load(const Args& args, const Place& place) {

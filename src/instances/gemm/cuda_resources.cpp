@@ -32,7 +32,7 @@ int slab_columns(const GemmSignature& s, int span, const CudaGemmResources& fact
           [](EpilogueOp op) { return reads_tensor(op) || op == EpilogueOp::bias || op == EpilogueOp::scale_n; }) -
       static_cast<std::ptrdiff_t>(facts.copied_tensor);
   const int share = s.epilogue_ops.gated() ? 2 : 1;
-  for (int columns = readers > 1 ? 32 : 64; columns > 16; columns /= 2)
+  for (int columns = readers > 1 && !facts.epilogue_on_sums ? 32 : 64; columns > 16; columns /= 2)
     if (span % columns == 0 && columns * result_bytes / share <= 128) return columns;
   return 16;
 }
@@ -52,23 +52,33 @@ int turned_rows(int rows) {
   return rows <= 16 ? 16 : rows <= 32 ? 32 : 64;
 }
 
+/// Transposed tiles: whether their epilogue reads vectors at most, and so is applied to sums as they lie.
+bool reads_vectors_alone(const GemmSignature& s, const CudaGemmResources& facts) {
+  return facts.store_box && facts.result_bytes == 2 && !has_weights(s) && s.grouping == GemmGrouping::none &&
+         !s.epilogue_ops.empty() && !s.epilogue_ops.gated() && std::ranges::none_of(s.epilogue_ops, reads_tensor);
+}
+
 /// Transposed tiles: bytes in which a warpgroup turns its sums, unless the store of matrices turns all of them.
 long turned_bytes(const GemmSignature& s, int rows, const CudaGemmResources& facts) {
   constexpr int kPitch = 64 + 4;  // floats
-  const bool matrices = facts.store_box && s.epilogue_ops.empty() && facts.result_bytes == 2;
+  const bool matrices =
+      facts.store_box && (s.epilogue_ops.empty() || facts.epilogue_on_sums) && facts.result_bytes == 2;
   return matrices && s.grouping == GemmGrouping::none ? 0 : 4L * turned_rows(rows) * kPitch;
 }
 
 void transposed_store(const GemmSignature& s, int rows, CudaGemmResources& facts) {
+  CudaGemmResources by_slabs = facts;
+  by_slabs.epilogue_on_sums = false;
+  facts.epilogue_columns = slab_columns(s, turned_rows(rows), by_slabs);
   facts.box_rows = rows % 64 == 0 ? 64 : rows % 32 == 0 ? 32 : rows % 16 == 0 ? 16 : 8;
   facts.slab_row_bytes =
       slab_columns(s, turned_rows(rows), facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
 }
 
 /// Whether slabs of a result for which there is no room may lie in the stages that a tile multiplied last. An epilogue
-/// would leave no registers for that: 192 x 192 of int8 with an added tensor spilled 40 bytes (ptxas 13.0).
+/// by slabs would leave no registers for that: 192 x 192 of int8 with an added tensor spilled 40 bytes (ptxas 13.0).
 bool slabs_fit_ring(const GemmSignature& s, const Algorithm& a, const CudaGemmResources& facts) {
-  const bool plain = facts.store_box && facts.result_bytes == 2 && s.epilogue_ops.empty() &&
+  const bool plain = facts.store_box && facts.result_bytes == 2 && (s.epilogue_ops.empty() || facts.epilogue_on_sums) &&
                      s.layout_a == MatrixOrder::row && s.layout_b == MatrixOrder::column && !s.mm_plus_mm &&
                      s.grouping == GemmGrouping::none && !has_block_scales(s);
   return plain && a.wave[0] > 1 && (a.transpose_c || a.wave[0] == 3) && !a.ping_pong && a.stages >= 3 &&
@@ -93,8 +103,9 @@ void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemm
   // Of a tile that a cluster shares by k, a block finishes a share of wgmma's columns.
   const int shares = std::max<int>(a.cluster_k, 1);
   const int own_rows = 8 * ceil_div(tile_m, 8 * shares);
-  facts.slab_row_bytes =
-      slab_columns(s, tile_n / shares, facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
+  facts.epilogue_columns = slab_columns(s, tile_n / shares, facts);
+  facts.slab_row_bytes = facts.epilogue_columns * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
+  facts.epilogue_on_sums = a.transpose_c && reads_vectors_alone(s, facts);
   if (a.transpose_c) transposed_store(s, own_rows, facts);
   const long slabs = facts.store_box ? 2L * warpgroups * round_up(64 * facts.slab_row_bytes, 1024) : 0;
   const long turned = a.transpose_c ? warpgroups * turned_bytes(s, own_rows, facts) : 0;

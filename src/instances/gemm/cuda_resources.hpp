@@ -32,6 +32,9 @@ struct CudaGemmResources {
   int box_rows = 64;            ///< and the rows of D that one copy of it takes
   bool slabs_in_ring = false;   ///< warp_specialized: what is stored lies in stages that are multiplied already
 
+  int epilogue_columns = 0;  ///< of a slab by which an epilogue goes, whatever accesses are
+  bool epilogue_on_sums = false;  ///< transposed tiles: the epilogue is applied before sums are turned
+
   long part_bytes = 0;  ///< split products: of workspace, for one part of a tile
   int counters = 1;     ///< split products: 32-bit words, for a tile
 

@@ -192,10 +192,9 @@ long shared_bytes_limit(const Subject& s, const CudaGemmResources& facts) {
   return s.algorithm().pipeline == Pipeline::mma_sm80 ? std::min<long>(limit, TS_MMA_SM80_SHARED_BYTES) : limit;
 }
 
-/// What the epilogue of a slab loads, and of the next one ahead.
+/// What the epilogue of a slab loads, and of the next one ahead; applied to sums as they lie it loads less.
 int epilogue_registers(const GemmSignature& g, const CudaGemmResources& facts) {
-  const int bytes = std::max(facts.result_bytes, 1);  // results of 4 bits are refused elsewhere
-  const int columns = facts.slab_row_bytes / bytes * (g.epilogue_ops.gated() ? 2 : 1);
+  const int columns = facts.epilogue_columns;
   int words = 0;
   for (const EpilogueOp op : g.epilogue_ops) {
     const bool bias = op == EpilogueOp::bias || op == EpilogueOp::bias_m;

@@ -337,6 +337,7 @@ Source assertion_source(const KernelConfig& config) {
       same("kSlabRowBytes", facts.slab_row_bytes);
       same("kCopiedTensor >= 0", facts.copied_tensor);
       same("kSlabsInRing", facts.slabs_in_ring);
+      same("kEpilogueOnSums", facts.epilogue_on_sums);
       same("kEntryRegisters", facts.launch_registers);
       same("kConsumerRegisters", facts.consumer_registers);
       same("kSums * ts::gemm::kRowBlocks", facts.accumulators);

@@ -367,7 +367,11 @@ struct Consumer : TransposedSlabs {
       place.skip(copied_stages(args));
       // The next tile, and what the end of this one needs, are worked out while the last wgmma run.
       const Tile part = own_part(t, rank);
-      if constexpr (!kTransposed) operands.load(args, place_of(part, 0));
+      SumOperands on_sums;
+      if constexpr (kTransposed)
+        load_ahead(part, 0, 0, on_sums);
+      else
+        operands.load(args, place_of(part, 0));
       more = find_next(walk, item, next);
       if constexpr (!kPromote) {
         wgmma_wait<0>();
@@ -385,7 +389,7 @@ struct Consumer : TransposedSlabs {
         exchange_sums(shared.exchange(warpgroup), shared.exchanged(warpgroup), rank, thread(), sums);
       if constexpr (cfg::kSplitK || cfg::kStreamK) mine = join(walk, t, sums);
       if constexpr (kTransposed) {
-        if (mine) finish_transposed(part, sums, factor);
+        if (mine) finish_transposed(part, sums, factor, on_sums);
       } else if (mine) {
         finish(part, sums, operands, copied);
       } else {

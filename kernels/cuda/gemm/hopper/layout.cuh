@@ -71,13 +71,25 @@ constexpr int kBytesA = kMnMajorA ? kColumnsA * kColumnBytes : cfg::kTileM * kTi
 constexpr int kBytesB = kMnMajorB ? kColumnsB * kColumnBytes : cfg::kTileN * kRowBytesB;
 constexpr int kStageBytes = kBytesA + kBytesB;
 
+// Whether a transposed tile's epilogue is applied to the sums as they lie, before they are turned: 16-bit results, and
+// operations that read vectors at most.
+constexpr int kBytesD = bytes_of(cfg::kTypeD);
+constexpr bool reads_vectors_alone() {
+  for (int i = 0; i < cfg::kEpilogueLength; ++i) {
+    if (is_tensor(cfg::kEpilogue[i]) || is_gate(cfg::kEpilogue[i])) return false;
+  }
+  return true;
+}
+constexpr bool kEpilogueOnSums = kTransposed && !kWeights && cfg::kStoreTmaBox && kBytesD == 2 &&
+                                 cfg::kEpilogueLength > 0 && cfg::kGrouping == TS_GEMM_UNGROUPED &&
+                                 reads_vectors_alone();
+
 // Columns of a x b that are finished together, and the bytes of a row of them in d. At most 64 columns, 32 when several
 // operations keep something for every column, for the registers' sake.
-constexpr int kBytesD = bytes_of(cfg::kTypeD);
 constexpr int kTurnRows = kOwnRows <= 16 ? 16 : kOwnRows <= 32 ? 32 : 64;  // transposed: that are turned together
 constexpr int kSlabSpan = kTransposed ? kTurnRows : kOwnColumns;           // columns that slabs divide
 constexpr int slab_columns() {
-  for (int columns = column_readers() > 1 ? 32 : 64; columns > 16; columns /= 2) {
+  for (int columns = column_readers() > 1 && !kEpilogueOnSums ? 32 : 64; columns > 16; columns /= 2) {
     if (kSlabSpan % columns == 0 && columns * kBytesD / (kGated ? 2 : 1) <= 128) return columns;
   }
   return 16;
@@ -92,9 +104,10 @@ constexpr int kBoxRows = !kTransposed || kOwnRows % 64 == 0 ? 64
                          : kOwnRows % 32 == 0               ? 32
                          : kOwnRows % 16 == 0               ? 16
                                                             : 8;
-// Transposed 16-bit results without an epilogue are turned by the store of matrices; what else is, as floats.
-constexpr bool kTurnsMatrices =
-    kTransposed && cfg::kStoreTmaBox && cfg::kEpilogueLength == 0 && kBytesD == 2 && kSlabColumns == 64;
+// Transposed 16-bit results are turned by the store of matrices where nothing is left of the epilogue; what else is, as
+// floats.
+constexpr bool kTurnsMatrices = kTransposed && cfg::kStoreTmaBox && kBytesD == 2 && kSlabColumns == 64 &&
+                                (cfg::kEpilogueLength == 0 || kEpilogueOnSums);
 constexpr bool kTurnsFloats = kTransposed && (!kTurnsMatrices || cfg::kGrouping != TS_GEMM_UNGROUPED);
 
 // The tensor that the copy engine brings: a TMA box has a slab's columns and the rows of a tile; kCopiedStages hold
@@ -115,11 +128,11 @@ constexpr int kBytesBesideSlabs = cfg::kStages * kStageBytes + cfg::kWarpgroups 
 constexpr int kMostSharedBytes = 227 << 10;  // of a block
 // Slabs that find no room beside the ring lie in the stages that their tile has multiplied last: of the operand with the
 // 64 rows a part of each stage is the warpgroup's own. It keeps one stage, or, where two slabs do not fit that part,
-// two, until it has issued the first step of its next tile. An epilogue would leave no registers for that.
+// two, until it has issued the first step of its next tile. An epilogue by slabs would leave no registers for that.
 constexpr int kSlabsBytes = cfg::kWarpgroups * kSlabBuffers * round_up(kSlabBytes, 1024);
-constexpr bool kIsPlain = cfg::kStoreTmaBox && kBytesD == 2 && cfg::kEpilogueLength == 0 && !kMnMajorA && !kMnMajorB &&
-                          !kWeights && !cfg::kMmPlusMm && cfg::kGrouping == TS_GEMM_UNGROUPED &&
-                          cfg::kScaling == TS_GEMM_SCALE_TENSOR;
+constexpr bool kIsPlain = cfg::kStoreTmaBox && kBytesD == 2 && (cfg::kEpilogueLength == 0 || kEpilogueOnSums) &&
+                          !kMnMajorA && !kMnMajorB && !kWeights && !cfg::kMmPlusMm &&
+                          cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR;
 constexpr bool kSlabsInRing = kBytesBesideSlabs + kSlabsBytes > kMostSharedBytes && kIsPlain && cfg::kWarpgroups > 1 &&
                               (kTransposed || cfg::kWarpgroups == 3) && !cfg::kPingPong && cfg::kStages >= 3 &&
                               cfg::kStages <= 6 && !cfg::kSplitK && !cfg::kStreamK && !cfg::kPromote &&

@@ -29,14 +29,19 @@ struct TransposedSlabs : Slabs {
     return left < kTurnRows ? left : kTurnRows;
   }
 
+  // Where the rows of the matrix end, or those of the tile.
+  TS_DEVICE int row_end(const Tile& t) const {
+    int row_limit = t.row_offset + t.row_limit;
+    if (kOwnRows % kTurnRows != 0) row_limit = imin(row_limit, t.row_offset + t.row + kOwnRows);
+    return row_limit;
+  }
+
   // Where the thread's rows of a slab lie: slabs divide the columns that a warp finishes.
   TS_DEVICE Place place_of_slab(const Tile& t, int slab_index) const {
     const int turn = slab_index / kSlabs;
     const int row = first_row(t, turn) + turned_row();
     const int column = first_column(t, turn) + turned_column() + slab_index % kSlabs * kSlabColumns;
-    int row_limit = t.row_offset + t.row_limit;
-    if (kOwnRows % kTurnRows != 0) row_limit = imin(row_limit, t.row_offset + t.row + kOwnRows);
-    return {row + group(), column + 2 * quad(), row_limit, args.n, batch_of(t), t.batch};
+    return {row + group(), column + 2 * quad(), row_end(t), args.n, batch_of(t), t.batch};
   }
 
   // Leaves the sums of a turn in shared memory as d has them.
@@ -69,37 +74,56 @@ struct TransposedSlabs : Slabs {
       load_pair(from + (i / 4 * 8 + (i >> 1 & 1) * 8 * kTurnPitch) * 4, sums[i], sums[i + 1]);
   }
 
-  // A slab of 64 columns turned by the store of matrices.
-  TS_DEVICE void store_turned(const Tile& t, int turn, const Sum* sums, float factor) {
+  // What the epilogue reads for 16 rows of a block of 64 columns, where it is applied to sums as they lie: they are 64
+  // rows by 16 columns of d's transpose, from row `row` of a turn on.
+  using SumOperands = Operands<kEpilogueOnSums ? 0 : cfg::kEpilogueLength, 16, true>;
+  TS_DEVICE Place place_in_transpose(const Tile& t, int turn, int row) const {
+    return {first_column(t, turn) + 16 * warp() + group(), first_row(t, turn) + row + 2 * quad(), args.n, row_end(t),
+            batch_of(t), t.batch};
+  }
+  TS_DEVICE void load_ahead(const Tile& t, int turn, int row, SumOperands& operands) const {
+    if (turn < kRowBlocks * kTurns) operands.load(args, place_in_transpose(t, turn, row));
+  }
+
+  // A slab of 64 columns turned by the store of matrices. `operands` are those of its first rows, then of the next turn.
+  TS_DEVICE void store_turned(const Tile& t, int turn, const Sum* sums, float factor, SumOperands& operands) {
     const u32 slab = next_slab();
     const int lane = thread() % 32;
     const int row = lane / 16 * 8 + lane % 8, chunk = 2 * warp() + (lane >> 3 & 1);
     const u32 to = slab + row * 128 + ((chunk ^ (row & 7)) << 4);
-    const auto pair = [&](int i) {
-      return pack_pair<cfg::kTypeD>(result_of(sums[i], factor), result_of(sums[i + 1], factor)).words[0];
-    };
 #pragma unroll
     for (int i = 0; i < kTurnRows / 2; i += 8) {
       const int sums_left = turned_rows(turn) / 2 - i;
+      if (sums_left <= 0) continue;
+      SumOperands next;
+      load_ahead(t, sums_left > 8 ? turn : turn + 1, sums_left > 8 ? 2 * i + 16 : 0, next);
+      float v[8];
+#pragma unroll
+      for (int x = 0; x < 8; ++x) v[x] = x < sums_left ? result_of(sums[i + x], factor) : 0.0f;
+      operands.apply(args, place_in_transpose(t, turn, 2 * i), v, Staging{});
+      operands = next;
+      const auto pair = [&](int x) { return pack_pair<cfg::kTypeD>(v[x], v[x + 1]).words[0]; };
       const u32 at = to + i / 4 * 8 * 128;
       if (sums_left >= 8)
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(pair(i)),
-                     "r"(pair(i + 2)), "r"(pair(i + 4)), "r"(pair(i + 6))
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(pair(0)),
+                     "r"(pair(2)), "r"(pair(4)), "r"(pair(6))
                      : "memory");
       else if (sums_left == 4)  // the addresses of lanes 0 to 15 are taken
-        asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(at), "r"(pair(i)),
-                     "r"(pair(i + 2))
+        asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(at), "r"(pair(0)),
+                     "r"(pair(2))
                      : "memory");
     }
     send_slab(t, slab, first_row(t, turn), first_column(t, turn), turned_rows(turn) / kBoxRows);
   }
 
-  TS_DEVICE void finish_transposed(const Tile& t, const Sum (&sums)[kRowBlocks][kSums], float factor) {
+  // `operands`: those of the first rows.
+  TS_DEVICE void finish_transposed(const Tile& t, const Sum (&sums)[kRowBlocks][kSums], float factor,
+                                   SumOperands& operands) {
     const bool whole = cfg::kGrouping == TS_GEMM_UNGROUPED || t.row + cfg::kTileM <= t.row_limit;
     if (kTurnsMatrices && whole) {
 #pragma unroll
       for (int turn = 0; turn < kRowBlocks * kTurns; ++turn)
-        store_turned(t, turn, sums[turn / kTurns] + turn % kTurns * kTurnRows / 2, factor);
+        store_turned(t, turn, sums[turn / kTurns] + turn % kTurns * kTurnRows / 2, factor, operands);
     }
     if constexpr (kTurnsFloats) {
       if (!kTurnsMatrices || !whole) finish_slabs(t, sums, factor, whole);

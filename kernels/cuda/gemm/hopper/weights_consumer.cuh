@@ -163,7 +163,8 @@ struct WeightsConsumer : Consumer {
         mine = join_partials<128>(
             args, t.index * cfg::kWarpgroups + warpgroup, t.split, thread(), ~0u, shared.flag(warpgroup),
             [this] { named_barrier_sync(barrier(), 128); }, sums);
-      if (mine) finish_transposed(t, sums, factor);
+      SumOperands none;
+      if (mine) finish_transposed(t, sums, factor, none);
       t = next;
     }
   }

@@ -153,15 +153,16 @@ double step_microseconds(const KernelConfig& config, const CudaGemmResources& fa
   return step;
 }
 
-/// That A, B and D have, each once; of groups what they are expected to have.
+/// That A, B, D and the epilogue's tensors have, each once; of groups what they are expected to have.
 double bytes_of(const KernelConfig& config, const CudaGemmResources& facts, const CudaGemmShape& shape) {
   const auto real = [](std::int64_t value) { return static_cast<double>(value); };
-  const double columns =
-      std::get<GemmSignature>(config.signature).epilogue_ops.gated() ? real(shape.n) / 2 : real(shape.n);
+  const auto& g = std::get<GemmSignature>(config.signature);
+  const double columns = g.epilogue_ops.gated() ? real(shape.n) / 2 : real(shape.n);
+  const auto tensors = static_cast<double>(std::ranges::count_if(g.epilogue_ops, reads_tensor));
   const double rows = real(shape.m) * (shape.grouping == GemmGrouping::contiguous ? 1 : real(shape.batch));
   const double matrices_b = shape.grouping != GemmGrouping::none ? expected_groups(shape).with_rows : real(shape.batch);
   const double depth = real(shape.k + shape.k2);
-  return rows * (facts.element_bytes * depth + facts.result_bytes * columns) +
+  return rows * (facts.element_bytes * depth + (facts.result_bytes + tensors * bits_of(g.aux) / 8) * columns) +
          matrices_b * facts.bits_of_b / 8 * real(shape.n) * depth;
 }
 
@@ -291,7 +292,7 @@ double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmResource
     seconds = (a.tile[1] * facts.bits_of_b / 8.0 + beside) * k / rate;
   } else if (row != nullptr && row->step_us > 0) {
     const double step = step_microseconds(config, facts, *row, spec, shape, parts);
-    seconds = 1e-6 * (real_steps * step + row->end_us);
+    seconds = 1e-6 * (real_steps * step + row->end_us + spec.gemm.turned_us * facts.turned_blocks);
   } else {
     seconds = seconds_by_share(config, facts, row, spec, shape, parts, real_steps);
   }

@@ -33,6 +33,7 @@ struct CudaGemmResources {
   bool slabs_in_ring = false;   ///< warp_specialized: what is stored lies in stages that are multiplied already
 
   int epilogue_columns = 0;  ///< of a slab by which an epilogue goes, whatever accesses are
+  int turned_blocks = 0;     ///< transposed tiles: of 64 x 64 sums, turned as floats by a warpgroup for an epilogue
   bool epilogue_on_sums = false;  ///< transposed tiles: the epilogue is applied before sums are turned
 
   long part_bytes = 0;  ///< split products: of workspace, for one part of a tile

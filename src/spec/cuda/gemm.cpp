@@ -189,6 +189,7 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
                       "neighbours",
                       "late_launch_dependents",
                       "transpose_us",
+                      "turned_us",
                       "scale_us",
                       "list_gflop",
                       "overlap",
@@ -271,6 +272,7 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
     TS_TRY(figure(limits.at("steps"), spec.next_at_end_steps));
   }
   if (reader.has("transpose_us")) TS_TRY(figure(reader.at("transpose_us"), spec.transpose_us));
+  if (reader.has("turned_us")) TS_TRY(figure(reader.at("turned_us"), spec.turned_us));
   if (reader.has("pad_us")) TS_TRY(figure(reader.at("pad_us"), spec.pad_us));
   if (reader.has("scale_us")) TS_TRY(figure(reader.at("scale_us"), spec.scale_us));
   if (reader.has("list_gflop")) TS_TRY(figure(reader.at("list_gflop"), spec.list_gflop.emplace()));

@@ -125,6 +125,7 @@ struct CudaGemmSpec {
   /// brings one element of 8 or 16 bits, where rows are not aligned.
   double portable_alone = 1, portable_join_us = 0, portable_part_us = 0, portable_load_ns = 0;
   double transpose_us = 0;  ///< microseconds a stage takes longer for each 128 rows of operands that are transposed
+  double turned_us = 0;     ///< microseconds that a warpgroup takes to turn 64 x 64 sums of a transposed tile as floats
   double pad_us = 0;  ///< what a launch in front takes that copies A and B to rows of whole 16 bytes, beside its bytes
   double scale_us = 0;  ///< and for block scales, which wait for its products, where a block has its SM alone
   /// A product of more work has a launch of its own in a list: single products have faster kernels than lists. On an

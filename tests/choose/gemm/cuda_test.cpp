@@ -311,6 +311,40 @@ TEST(CudaGemmRank, SmsThatShareNoColumnsHaveLessOfL2) {
   EXPECT_EQ(one_row.cluster[1], 4);
 }
 
+/// Microseconds that each transposed tile is said to take longer where turning sums as floats takes one.
+std::vector<std::pair<Algorithm, double>> turned_microseconds(const GemmSignature& signature) {
+  CudaSpec free = arch("sm_90a"), costly = free;
+  free.gemm.turned_us = 0;
+  costly.gemm.turned_us = 1;
+  const CudaGemmShape few{300, 512, 4096};  // one round of every tile, which memory bounds nowhere
+  std::vector<std::pair<Algorithm, double>> found;
+  for (const Candidate& candidate : ranked_cuda_gemm(free, signature, few)) {
+    const KernelConfig& config = candidate.recipe.main();
+    if (config.algorithm.ping_pong || config.algorithm.cluster_k > 1 || config.algorithm.split_k) continue;
+    const auto seconds = [&](const CudaSpec& spec) {
+      const CudaGemmTile* row = row_of(config, spec);
+      return cuda_gemm_item_seconds(config, cuda_gemm_resources(config), row, spec, few, 1);
+    };
+    found.emplace_back(config.algorithm, 1e6 * (seconds(costly) - seconds(free)));
+  }
+  return found;
+}
+
+TEST(CudaGemmRank, TurningSumsAsFloatsTakesItsTime) {
+  GemmSignature added = bf16(), biased = bf16();
+  added.epilogue_ops = {EpilogueOp::add};
+  biased.epilogue_ops = {EpilogueOp::bias, EpilogueOp::gelu};
+  std::size_t transposed = 0;
+  for (const auto& [a, longer] : turned_microseconds(added)) {
+    const int blocks = a.transpose_c ? (a.tile[0] + 63) / 64 * (a.tile[1] / 64) / a.wave[0] : 0;
+    EXPECT_NEAR(longer, blocks, 1e-6) << a.tile[0] << " x " << a.tile[1];
+    transposed += a.transpose_c ? 1 : 0;
+  }
+  EXPECT_GT(transposed, 10U);
+  for (const auto& [a, longer] : turned_microseconds(biased))  // by the store of matrices
+    EXPECT_NEAR(longer, 0, 1e-6) << a.tile[0] << " x " << a.tile[1];
+}
+
 TEST(CudaGemmRank, TilesTakeTurnsWhereThereAreSeveral) {
   const GemmSignature fp8 = signature_of(DataType::fp8, DataType::bf16);
   const auto takes_turns = [](const GemmSignature& signature, CudaGemmShape shape) {

@@ -72,7 +72,8 @@ struct ConvProblem {
   std::int64_t pad_high_w = 0;
   /// The channels, or the groups, of a tensor are not neighbours; or its pixels (of w, taps) are not evenly apart, by a
   /// multiple of 16 bytes where the channels are one (of 8, 4 or 2 where these are); or a pointer, or the step from
-  /// filter to filter, is no such multiple. The CPU does not ask.
+  /// filter to filter, is no such multiple. A plan for the CPU has room in its workspace for copies whose channels are
+  /// neighbours; one of a problem that is not unaligned gathers channels that are apart, which takes longer.
   bool unaligned = false;
   bool packed_w = false;    ///< w is what Dispatcher::pack_w made of filters; CPU, forward and backward data
   GemmEpilogue epilogue{};  ///< forward and backward data: all but bias_m, scale_m, gates and amax

@@ -148,13 +148,14 @@ void begin_as_others(const CudaSpec& spec, const GemmProblem& problem, bool weig
 /// Kernels of the same problem with whole octets of channels, between copies.
 void add_padded(const CudaSpec& spec, const ConvProblem& problem, std::vector<Candidate>& candidates) {
   const auto padded = with_whole_octets(problem);
-  if (!padded) return;
+  const auto copies = padded ? padding_kernel(spec, problem.data_type) : std::nullopt;
+  if (!copies) return;
   const Result<Ranking> found = rank(spec, *padded);
   if (!found) return;
-  const double copies = padding_seconds(spec, problem, *padded);
+  const double seconds = padding_seconds(spec, problem, *padded);
   for (const Candidate& candidate : found->candidates)
-    if (auto recipe = padded_recipe(spec, candidate.recipe.main(), problem, *padded))
-      candidates.push_back({std::move(*recipe), candidate.predicted_seconds + copies});
+    candidates.push_back(
+        {padded_recipe(*copies, candidate.recipe.main(), problem, *padded), candidate.predicted_seconds + seconds});
   best_first(candidates);
 }
 

@@ -94,7 +94,7 @@ double gather_seconds(const KernelConfig& config, const CudaGemmTile& row, const
                       const ConvProblem& problem) {
   const CudaConvGatherModel& model = spec.conv.models.gather;
   const CudaConvResources facts = cuda_conv_resources(config);
-  const CudaConvWork work = cuda_conv_work(config, spec, problem);
+  const CudaConvWork work = cuda_conv_work(config, &row, spec, problem);
   const Algorithm& a = config.algorithm;
   const std::int64_t resident =
       std::clamp<std::int64_t>(ceil_div(work.items(), std::int64_t{spec.reference.sms}), 1, facts.blocks_per_sm);

@@ -45,22 +45,28 @@ std::optional<ConvProblem> with_whole_octets(const ConvProblem& p) {
   return out;
 }
 
-std::optional<Recipe> padded_recipe(const CudaSpec& spec, const KernelConfig& main, const ConvProblem& p,
-                                    const ConvProblem& padded) {
+std::optional<KernelConfig> padding_kernel(const CudaSpec& spec, DataType type) {
   ConvSignature signature;
-  signature.data_type = signature.type_out = signature.type_bias = p.data_type;
+  signature.data_type = signature.type_out = signature.type_bias = type;
   signature.spatial_dims = 3;
   std::optional<KernelConfig> copies;
-  walk_cuda_conv(spec, signature, [&](const KernelConfig& config, const CudaGemmTile&, const CudaConvRule* refused) {
-    if (refused == nullptr && config.algorithm.pipeline == Pipeline::rowwise) copies = config;
-    return !copies;
-  });
-  if (!copies) return {};
-  std::vector<Step> steps{{*copies, StepRole::prepare}, {main}};
+  walk_cuda_conv(
+      spec, signature,
+      [&](const KernelConfig& config, const CudaGemmTile&, const CudaConvRule* refused) {
+        if (refused == nullptr) copies = config;
+        return !copies;
+      },
+      [](const KernelConfig& config) { return config.algorithm.pipeline == Pipeline::rowwise; });
+  return copies;
+}
+
+Recipe padded_recipe(const KernelConfig& copies, const KernelConfig& main, const ConvProblem& p,
+                     const ConvProblem& padded) {
+  std::vector<Step> steps{{copies, StepRole::prepare}, {main}};
   const std::array<std::int64_t, 3> copied = padded_elements(p, padded);
   const std::array<bool, 3> result = result_of(p);
   for (std::size_t i = 0; i < copied.size(); ++i)
-    if (result[i] && copied[i] > 0) steps.push_back({*copies, StepRole::convert});
+    if (result[i] && copied[i] > 0) steps.push_back({copies, StepRole::convert});
   return Recipe(std::move(steps));
 }
 

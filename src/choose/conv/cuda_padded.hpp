@@ -18,10 +18,13 @@ namespace tilesmith {
 /// where tensors are unaligned or not of 16 bits, where an epilogue reads what is filled up, or nothing is computed.
 [[nodiscard]] std::optional<ConvProblem> with_whole_octets(const ConvProblem& problem);
 
+/// The kernel that copies; nothing where the chip has none.
+[[nodiscard]] std::optional<KernelConfig> padding_kernel(const CudaSpec& spec, DataType type);
+
 /// What a kernel of the padded problem is between copies: {prepare, compute}, or {prepare, compute, convert} where the
-/// result has fewer channels than the kernel's. Nothing where the chip has no kernel that copies.
-[[nodiscard]] std::optional<Recipe> padded_recipe(const CudaSpec& spec, const KernelConfig& main,
-                                                  const ConvProblem& problem, const ConvProblem& padded);
+/// result has fewer channels than the kernel's.
+[[nodiscard]] Recipe padded_recipe(const KernelConfig& copies, const KernelConfig& main, const ConvProblem& problem,
+                                   const ConvProblem& padded);
 
 /// The tensors that are copied, each with its elements behind the copy: x, w, y; 0 for those that stay as they are.
 [[nodiscard]] std::array<std::int64_t, 3> padded_elements(const ConvProblem& problem, const ConvProblem& padded);

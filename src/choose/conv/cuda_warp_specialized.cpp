@@ -239,7 +239,7 @@ double work_seconds(const KernelConfig& config, const CudaGemmTile& row, const C
   if (config.algorithm.split_k && problem.direction == ConvDirection::backward_weight)
     return split_weight_seconds(config, row, spec, problem);
   const CudaGemmShape shape = cuda_window_shape(problem, window_step_taps(config.algorithm));
-  const CudaGemmWork work = cuda_window_work(config, spec, problem);
+  const CudaGemmWork work = cuda_window_work(config, &row, spec, problem);
   const std::int64_t places = cuda_gemm_places(gemm_of_window(config), spec), steps = shape.k / step_channels(problem);
   const double cut = cut_cost(shape.n, config.algorithm.tile[1], spec);
   const double memory = spec.reference.memory_seconds(bytes_of(problem));
@@ -338,9 +338,14 @@ CudaGemmShape cuda_window_shape(const ConvProblem& p, int step_taps) {
 }
 
 CudaGemmWork cuda_window_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& problem) {
+  return cuda_window_work(config, cuda_conv_row(config, spec), spec, problem);
+}
+
+CudaGemmWork cuda_window_work(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
+                              const ConvProblem& problem) {
   const KernelConfig gemm = gemm_of_window(config);
   const CudaGemmShape shape = cuda_window_shape(problem, window_step_taps(config.algorithm));
-  CudaGemmWork work = cuda_gemm_work(gemm, cuda_conv_row(config, spec), spec, shape);
+  CudaGemmWork work = cuda_gemm_work(gemm, row, spec, shape);
   work.b_first = work.late_launch_dependents = false;  // found for GEMM's copies
   const std::int64_t places = cuda_gemm_places(gemm, spec);
   if (problem.direction == ConvDirection::backward_data) {
@@ -355,7 +360,7 @@ CudaGemmWork cuda_window_work(const KernelConfig& config, const CudaSpec& spec, 
     constexpr std::int64_t kFewestSteps = 4;
     const std::int64_t steps = shape.k / step_channels(problem);
     work.blocks = std::min(places, std::max(work.items * steps / kFewestSteps, std::min(work.items, places)));
-    if (const CudaGemmTile* row = cuda_conv_row(config, spec); row != nullptr && work.items <= work.blocks) {
+    if (row != nullptr && work.items <= work.blocks) {
       const std::int64_t whole = work.blocks / work.items * work.items;
       if (weight_seconds(config, *row, spec, problem, work.items, whole) <=
           weight_seconds(config, *row, spec, problem, work.items, work.blocks))

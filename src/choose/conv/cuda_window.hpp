@@ -44,7 +44,9 @@ struct CudaConvPhase {
 /// blocks of channels of each tap. Of backward data all pixels, and all taps.
 [[nodiscard]] CudaGemmShape cuda_window_shape(const ConvProblem& problem, int step_taps = 1);
 
-/// How a launch of such a kernel divides it.
+/// How a launch of such a kernel divides it. Ranking knows the kernel's row of the tile table and need not ask.
+[[nodiscard]] CudaGemmWork cuda_window_work(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
+                                            const ConvProblem& problem);
 [[nodiscard]] CudaGemmWork cuda_window_work(const KernelConfig& config, const CudaSpec& spec,
                                             const ConvProblem& problem);
 

@@ -47,6 +47,11 @@ CudaConvShape cuda_conv_shape(const ConvProblem& p) {
 }
 
 CudaConvWork cuda_conv_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& problem) {
+  return cuda_conv_work(config, config.algorithm.split_k ? cuda_conv_row(config, spec) : nullptr, spec, problem);
+}
+
+CudaConvWork cuda_conv_work(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
+                            const ConvProblem& problem) {
   const CudaConvShape shape = cuda_conv_shape(problem);
   const CudaConvResources facts = cuda_conv_resources(config);
   const Algorithm& a = config.algorithm;
@@ -56,7 +61,6 @@ CudaConvWork cuda_conv_work(const KernelConfig& config, const CudaSpec& spec, co
   work.steps = ceil_div(shape.depth, std::int64_t{std::max(facts.stage_k, 1)});
   work.places = std::int64_t{spec.reference.sms} * facts.blocks_per_sm;
   if (!a.split_k || work.tiles == 0) return work;
-  const CudaGemmTile* row = cuda_conv_row(config, spec);
   std::int64_t most = work.steps / kFewestSteps;
   // Parts of backward weight are added up by a launch of its own, others by one block.
   if (problem.direction != ConvDirection::backward_weight)

@@ -30,6 +30,9 @@ struct CudaConvWork {
   [[nodiscard]] std::int64_t items() const { return tiles * splits; }
 };
 /// `most_splits` is the row's limit. A sum is cut into as many parts as fill the chip, each of at least 8 steps.
+/// Ranking knows the row and need not ask.
+[[nodiscard]] CudaConvWork cuda_conv_work(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
+                                          const ConvProblem& problem);
 [[nodiscard]] CudaConvWork cuda_conv_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& problem);
 
 /// Coordinates of the image that a kernel has to know, outer ones left out that do nothing.

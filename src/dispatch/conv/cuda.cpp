@@ -25,7 +25,9 @@ Result<std::vector<Refusal>> CudaConv::refusals(const ConvProblem& problem) cons
 Status CudaConv::check(const Recipe& recipe, const ConvProblem& problem) const {
   if (recipe.steps.size() > 1)
     if (const auto padded = with_whole_octets(problem))
-      if (recipe == padded_recipe(spec_, recipe.main(), problem, *padded)) return serves(spec_, recipe.main(), *padded);
+      if (const auto copies = padding_kernel(spec_, problem.data_type);
+          copies && recipe == padded_recipe(*copies, recipe.main(), problem, *padded))
+        return serves(spec_, recipe.main(), *padded);
   TS_TRY(check_one_step(recipe));
   return serves(spec_, recipe.main(), problem);
 }

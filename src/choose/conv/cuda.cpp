@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "choose/conv/cuda_padded.hpp"
 #include "choose/conv/cuda_pipelines.hpp"
@@ -12,6 +13,7 @@
 #include "choose/gemm/cuda_model.hpp"
 #include "choose/rounding.hpp"
 #include "instances/conv/cuda.hpp"
+#include "instances/conv/cuda_pipelines.hpp"
 #include "instances/gemm/cuda_rows.hpp"
 #include "problem/conv/matrix.hpp"
 #include "problem/conv/slices.hpp"
@@ -20,20 +22,27 @@
 namespace tilesmith {
 namespace {
 
-/// Every config that has the problem's signature: with any number of dimensions, or its own, of slices theirs.
+/// Every config that has the problem's signature: with any number of dimensions, or its own, of slices theirs. With a
+/// condition only those that hold it, of pipelines that are chosen from and have kernels of so many dimensions.
 void walk_signatures(const CudaSpec& spec, const ConvProblem& problem, const CudaConvVisit& visit,
-                     const CudaConvWanted& wanted_config = {}) {
+                     const std::function<bool(const KernelConfig&)>& condition = {}) {
   const int own = cuda_conv_dimensions(images_of_slices(problem).value_or(problem));
-  bool wanted = true;
+  bool goes_on = true;
   const auto forward = [&](const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused) {
-    return wanted = visit(config, row, refused);
+    return goes_on = visit(config, row, refused);
   };
-  for (int dims = 3; dims >= own && wanted; dims = dims == own ? 0 : own) {
+  for (int dims = 3; dims >= own && goes_on; dims = dims == own ? 0 : own) {
+    CudaConvWanted wanted{.pipeline = {}, .config = condition};
+    if (condition)
+      wanted.pipeline = [&](Pipeline pipeline) {
+        return cuda_conv_choosing(pipeline) != nullptr &&
+               dims == (cuda_conv_pipeline(pipeline)->has_own_dimensions ? own : 3);
+      };
     ConvSignature signature = cuda_signature_of(problem, dims);
-    walk_cuda_conv(spec, signature, forward, wanted_config);
-    if (problem.c != 1 || problem.k != 1 || !wanted) continue;
+    walk_cuda_conv(spec, signature, forward, wanted);
+    if (problem.c != 1 || problem.k != 1 || !goes_on) continue;
     signature.depthwise = true;
-    walk_cuda_conv(spec, signature, forward, wanted_config);
+    walk_cuda_conv(spec, signature, forward, wanted);
   }
 }
 
@@ -225,9 +234,9 @@ Result<Ranking> rank(const CudaSpec& spec, const ConvProblem& problem) {
           candidates.push_back({config, own->seconds(config, row, spec, seen(config))});
         return true;
       },
-      [&](const KernelConfig& config) {  // what most are refused by, and cheaper to ask than rules
-        const CudaConvChoosing* own = cuda_conv_choosing(config.algorithm.pipeline);
-        return own != nullptr && !own->is_needless(config, seen(config));
+      // What most are refused by, and cheaper to ask than rules.
+      [&](const KernelConfig& config) {
+        return !cuda_conv_choosing(config.algorithm.pipeline)->is_needless(config, seen(config));
       });
   best_first(candidates);
   if (const auto gemm = gemm_of(problem)) {

@@ -56,7 +56,7 @@ std::optional<KernelConfig> padding_kernel(const CudaSpec& spec, DataType type) 
         if (refused == nullptr) copies = config;
         return !copies;
       },
-      [](const KernelConfig& config) { return config.algorithm.pipeline == Pipeline::rowwise; });
+      {.pipeline = [](Pipeline pipeline) { return pipeline == Pipeline::rowwise; }, .config = {}});
   return copies;
 }
 

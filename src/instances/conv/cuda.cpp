@@ -161,11 +161,12 @@ void walk_cuda_conv(const CudaSpec& spec, const ConvSignature& signature, const 
                     const CudaConvWanted& wanted) {
   for (const CudaGemmPipeline& pipeline : spec.conv.pipelines) {
     const CudaConvPipeline* own = cuda_conv_pipeline(pipeline.pipeline);
-    if (own == nullptr) continue;
+    if (own == nullptr || (wanted.pipeline && !wanted.pipeline(pipeline.pipeline))) continue;
+    KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
     for (const CudaGemmTile& row : pipeline.tiles)
       for (const Algorithm& algorithm : own->algorithms(signature, row)) {
-        const KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = algorithm};
-        if (wanted && !wanted(config)) continue;
+        config.algorithm = algorithm;
+        if (wanted.config && !wanted.config(config)) continue;
         if (!visit(config, row, cuda_conv_refusal({config, spec}))) return;
       }
   }

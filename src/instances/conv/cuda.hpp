@@ -33,9 +33,12 @@ using CudaConvRule = Rule<CudaConvSubject>;
 using CudaConvVisit =
     std::function<bool(const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused)>;
 
-/// Every config of a signature, by the chip's table and the widths of access; those that are not wanted are left out
-/// before rules are asked.
-using CudaConvWanted = std::function<bool(const KernelConfig& config)>;
+/// Every config of a signature, by the chip's table and the widths of access. Those that are not wanted are left out
+/// before rules are asked, and whole pipelines before their configs are made.
+struct CudaConvWanted {
+  std::function<bool(Pipeline pipeline)> pipeline;
+  std::function<bool(const KernelConfig& config)> config;
+};
 void walk_cuda_conv(const CudaSpec& spec, const ConvSignature& signature, const CudaConvVisit& visit,
                     const CudaConvWanted& wanted = {});
 

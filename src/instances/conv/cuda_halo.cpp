@@ -140,7 +140,7 @@ CudaHaloTile cuda_halo_tile(const Algorithm& a) {
 }
 
 const CudaConvPipeline& cuda_conv_halo() {
-  static const CudaConvPipeline pipeline{kHaloRules, halo_resources, halo_algorithms};
+  static const CudaConvPipeline pipeline{kHaloRules, halo_resources, halo_algorithms, true};
   return pipeline;
 }
 

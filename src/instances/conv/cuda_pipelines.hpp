@@ -17,6 +17,8 @@ struct CudaConvPipeline {
   CudaConvResources (*resources)(const KernelConfig& config);
   /// The algorithms made from a row, those with the widest accesses first.
   std::vector<Algorithm> (*algorithms)(const ConvSignature& signature, const CudaGemmTile& row);
+  /// Whether kernels are made for the dimensions of their problem; others for three, of which it may leave some out.
+  bool has_own_dimensions = false;
 };
 
 /// Null for pipelines that convolution does not have.

@@ -13,7 +13,7 @@
 namespace tilesmith {
 namespace {
 
-constexpr int kMostWindowStages = 12;
+constexpr long kMostWindowStages = 12;
 
 CudaConvResources window_resources(const KernelConfig& config) {
   const CudaGemmResources gemm = cuda_gemm_resources(gemm_of_window(config));
@@ -71,14 +71,15 @@ std::vector<Algorithm> window_algorithms(const ConvSignature& s, const CudaGemmT
     if (written != 16 / out_bytes && (s.direction != ConvDirection::forward || row.transpose_c)) continue;
     const auto read = static_cast<std::uint8_t>(step_elements(s) / 8);
     a.vector = {read, read, static_cast<std::uint8_t>(written)};
-    // As many stages as fit.
+    // As many stages as fit, which have the tile's rows at least.
+    constexpr long kSharedOfHopper = 232448;  // what a block may have there
+    const long shared = kSharedOfHopper / a.block_per_cu, rows_bytes = 128L * (a.tile[0] + a.tile[1]);
     KernelConfig gemm = gemm_of_window({.arch = {}, .signature = s, .algorithm = a});
     CudaGemmResources facts;
-    for (a.stages = kMostWindowStages;; --a.stages) {
-      constexpr long kSharedOfHopper = 232448;  // what a block may have there
+    for (a.stages = static_cast<std::uint8_t>(std::clamp(shared / rows_bytes, 2L, kMostWindowStages));; --a.stages) {
       gemm.algorithm.stages = a.stages;
       facts = cuda_gemm_resources(gemm);
-      if (a.stages == 2 || facts.shared_bytes <= kSharedOfHopper / a.block_per_cu) break;
+      if (a.stages == 2 || facts.shared_bytes <= shared) break;
     }
     for (const int taps : {1, 2, 4}) {
       a.tile[3] = static_cast<std::uint16_t>(taps > 1 ? taps : 0);
@@ -219,7 +220,7 @@ int window_step_taps(const Algorithm& algorithm) {
 }
 
 const CudaConvPipeline& cuda_conv_warp_specialized() {
-  static const CudaConvPipeline pipeline{kWindowRules, window_resources, window_algorithms};
+  static const CudaConvPipeline pipeline{kWindowRules, window_resources, window_algorithms, true};
   return pipeline;
 }
 

@@ -95,11 +95,11 @@ void predict_from_memory(const CudaSpec& spec, const GemmProblem& problem, std::
                                                       bits_of(problem.type_a) / 8);
   for (Candidate& candidate : candidates) {
     const KernelConfig& config = candidate.recipe.main();
-    const CudaGemmWork work = cuda_gemm_work(config, row_of(config, spec), spec, shape);
-    // Fewer have memory enough each.
-    const bool crowded =
-        static_cast<double>(work.items) > model.crowd * static_cast<double>(cuda_gemm_places(config, spec));
-    if (config.algorithm.cluster_k > 1 || (config.algorithm.split_k && crowded))
+    const auto is_crowded = [&] {  // fewer have memory enough each
+      const CudaGemmWork work = cuda_gemm_work(config, row_of(config, spec), spec, shape);
+      return static_cast<double>(work.items) > model.crowd * static_cast<double>(cuda_gemm_places(config, spec));
+    };
+    if (config.algorithm.cluster_k > 1 || (config.algorithm.split_k && is_crowded()))
       candidate.predicted_seconds =
           spec.reference.launch_seconds() + std::hypot(model.split * tiles_seconds(spec, shape, config), memory);
     else if (config.algorithm.stream_k)
@@ -132,10 +132,11 @@ double cut_rows_seconds(const CudaSpec& spec, const GemmProblem& problem, const 
   const std::int64_t rows_of_b = problem.order_b == MatrixOrder::row ? (shape.n % box != 0 ? shape.k : 0)
                                  : k_is_cut                          ? std::min<std::int64_t>(a.tile[1], shape.n)
                                                                      : 0;
+  const std::int64_t cut_rows = (k_is_cut ? a.tile[0] : 0) + rows_of_b;
+  if (cut_rows == 0) return 0;
   const CudaGemmWork work = cuda_gemm_work(config, row_of(config, spec), spec, shape);
   const std::int64_t rounds = ceil_div(work.items, cuda_gemm_places(config, spec));
-  return 1e-9 * spec.conv.models.matrix.cut_row_ns *
-         static_cast<double>((rounds - 1) * ((k_is_cut ? a.tile[0] : 0) + rows_of_b));
+  return 1e-9 * spec.conv.models.matrix.cut_row_ns * static_cast<double>((rounds - 1) * cut_rows);
 }
 
 /// GEMM's predictions leave out what all of its kernels have in common; others stand beside them here.

@@ -50,13 +50,12 @@ std::optional<KernelConfig> padding_kernel(const CudaSpec& spec, DataType type) 
   signature.data_type = signature.type_out = signature.type_bias = type;
   signature.spatial_dims = 3;
   std::optional<KernelConfig> copies;
-  walk_cuda_conv(
-      spec, signature,
-      [&](const KernelConfig& config, const CudaGemmTile&, const CudaConvRule* refused) {
-        if (refused == nullptr) copies = config;
-        return !copies;
-      },
-      {.pipeline = [](Pipeline pipeline) { return pipeline == Pipeline::rowwise; }, .config = {}});
+  walk_cuda_conv(spec, signature,
+                 [&](const KernelConfig& config, const CudaGemmTile&, const CudaConvRule* refused) {
+                   if (refused == nullptr) copies = config;
+                   return !copies;
+                 },
+                 {.pipeline = [](Pipeline pipeline) { return pipeline == Pipeline::rowwise; }, .config = {}});
   return copies;
 }
 

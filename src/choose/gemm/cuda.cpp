@@ -42,6 +42,7 @@ bool is_first_for(const CudaGemmTile& row, const GemmSignature& signature, const
 /// What a walk over the space finds of a config that the rules accept and the problem suits.
 struct Found {
   const KernelConfig& config;
+  const CudaGemmResources& facts;
   const CudaGemmTile& row;
   const CudaGemmWork& work;
   int place;   ///< the row's in the pipeline's table, from 1
@@ -59,18 +60,19 @@ class Ranker {
     // First choices were measured with more than a few rows and on chips a quarter full or more. What a row leaves to
     // others since it fills them unevenly is no later row's, which was measured at other sizes.
     const bool fills =
-        found.first && shape_.m > kFewRows && 4 * found.work.items >= cuda_gemm_places(found.config, spec_);
+        found.first && shape_.m > kFewRows && 4 * found.work.items >= cuda_gemm_places(found.facts, spec_);
     const bool is_measured = fills && !fills_unevenly(found) && !passed_over_;
     passed_over_ |= fills && !is_measured;
     const bool is_before = precedes(found.config.algorithm, shape_), by_table = is_measured || is_before;
-    ranked_.push_back({{.recipe = found.config,
-                        .predicted_seconds = predicted_seconds(found.config, &found.row, spec_, shape_, found.work),
-                        .source = by_table ? ChoiceSource::table : ChoiceSource::model},
-                       is_before                  ? kBefore
-                       : is_measured              ? found.place
-                       : found.row.stream_k       ? kShared
-                       : found.row.split_k_atomic ? kAdded
-                                                  : kOthers});
+    ranked_.push_back(
+        {{.recipe = found.config,
+          .predicted_seconds = predicted_seconds(found.config, found.facts, &found.row, spec_, shape_, found.work),
+          .source = by_table ? ChoiceSource::table : ChoiceSource::model},
+         is_before                  ? kBefore
+         : is_measured              ? found.place
+         : found.row.stream_k       ? kShared
+         : found.row.split_k_atomic ? kAdded
+                                    : kOthers});
   }
 
   [[nodiscard]] std::vector<Candidate> take() {
@@ -104,7 +106,7 @@ class Ranker {
   /// alone and others share it (49 x 4608 x 3584 by 64 x 64). More rounds than one were nearly whole ones (25 x 32768 x
   /// 512 in 2.2 rounds of 64 x 112 takes 12.8 us, and 10.6 by 64 x 128; H200).
   bool fills_unevenly(const Found& found) const {
-    const std::int64_t places = cuda_gemm_places(found.config, spec_), items = found.work.items;
+    const std::int64_t places = cuda_gemm_places(found.facts, spec_), items = found.work.items;
     const bool between = shape_.m <= found.config.algorithm.tile[0] && 2 * items > places && 4 * items < 3 * places;
     return between || (items > places && 10 * items < 9 * places * ceil_div(items, places));
   }
@@ -226,15 +228,19 @@ class SpaceWalk {
     for (const CudaGemmWidths& width : widths) {
       config.algorithm.vector = width;
       config.algorithm.prefetch_weights = can_prefetch && shape_.prefetch_weights;
+      // Cheaper to ask than the rules, which find the stages.
+      if (!Visitor::kHearsRefusals && !cuda_gemm_suits(config, shape_)) continue;
       const CudaGemmRule* rule = refused != nullptr ? refused : refusal_of_access(config, row, spec_);
-      const bool takes = rule == nullptr && !is_taken && !for_others && cuda_gemm_suits(config, shape_);
+      const bool takes =
+          rule == nullptr && !is_taken && !for_others && (!Visitor::kHearsRefusals || cuda_gemm_suits(config, shape_));
       if (takes) {
         is_taken = true;
-        const CudaGemmWork work = cuda_gemm_work(config, &row, spec_, shape_);
+        const CudaGemmResources facts = cuda_gemm_resources(config);
+        const CudaGemmWork work = cuda_gemm_work(config, facts, &row, spec_, shape_);
         if (is_shared(config) && !cuda_gemm_shares(config, work))
           refuse(config, "blocks_share_tiles", "k has no steps for two parts, or the last round is full");
         else
-          visitor_.accept({config, row, work, place, first});
+          visitor_.accept({config, facts, row, work, place, first});
       }
       if constexpr (Visitor::kHearsRefusals) {
         if (!takes) refuse_other(config, rule, for_others);

@@ -316,9 +316,8 @@ double padding_seconds(const KernelConfig& config, const CudaSpec& spec, const C
 
 }  // namespace
 
-double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
-                         const CudaGemmShape& shape, const CudaGemmWork& work) {
-  const CudaGemmResources facts = cuda_gemm_resources(config);
+double predicted_seconds(const KernelConfig& config, const CudaGemmResources& facts, const CudaGemmTile* row,
+                         const CudaSpec& spec, const CudaGemmShape& shape, const CudaGemmWork& work) {
   const auto real = [](std::int64_t value) { return static_cast<double>(value); };
   const bool groups = shape.grouping != GemmGrouping::none;
   const std::int64_t at_a_time = cuda_gemm_blocks_at_a_time(config.algorithm, facts, spec);

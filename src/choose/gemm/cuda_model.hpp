@@ -9,10 +9,11 @@
 
 namespace tilesmith {
 
-/// Seconds on the spec's reference chip, whose figures may be those of the device at hand; a launch included. `work` is
-/// cuda_gemm_work's.
-[[nodiscard]] double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
-                                       const CudaGemmShape& shape, const CudaGemmWork& work);
+/// Seconds on the spec's reference chip, whose figures may be those of the device at hand; a launch included. `facts`
+/// are the config's, `work` is cuda_gemm_work's.
+[[nodiscard]] double predicted_seconds(const KernelConfig& config, const CudaGemmResources& facts,
+                                       const CudaGemmTile* row, const CudaSpec& spec, const CudaGemmShape& shape,
+                                       const CudaGemmWork& work);
 
 /// Seconds of a list of GEMMs in so many launches of a kernel for lists: the tiles of all over the SMs, no shorter than
 /// the longest tile, or the time all matrices take to pass through memory.

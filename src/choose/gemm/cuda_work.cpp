@@ -23,6 +23,23 @@ int band_of(const Algorithm& a, const CudaGemmShape& shape, std::int64_t cluster
   return static_cast<int>(ceil_div(rows, bands));
 }
 
+int splits_of(const KernelConfig& config, const CudaGemmResources& facts, const CudaGemmTile* row, const CudaSpec& spec,
+              const CudaGemmShape& shape) {
+  if (!config.algorithm.split_k) return 1;
+  const std::int64_t most = row == nullptr ? kMostSplits : std::max(row->splits, 2);
+  const std::int64_t steps = cuda_gemm_steps(shape, std::max<int>(config.algorithm.tile[2], 1));
+  const std::int64_t tiles = std::max<std::int64_t>(cuda_gemm_tiles(config, shape), 1);
+  const std::int64_t shared_by = std::max<std::int64_t>(config.algorithm.cluster_k, 1);
+  const std::int64_t one_round = cuda_gemm_blocks_at_a_time(config.algorithm, facts, spec) / shared_by / tiles;
+  const int limit = static_cast<int>(std::min(std::clamp<std::int64_t>(one_round, 2, most), steps / shared_by));
+  int best = std::min(limit, 2);
+  for (int splits = best + 1; splits <= limit; ++splits)
+    if (cuda_gemm_item_seconds(config, facts, row, spec, shape, splits) <
+        cuda_gemm_item_seconds(config, facts, row, spec, shape, best))
+      best = splits;
+  return std::max(best, 1);
+}
+
 }  // namespace
 
 std::int64_t cuda_gemm_places(const CudaGemmResources& facts, const CudaSpec& spec) {
@@ -49,20 +66,7 @@ std::int64_t cuda_gemm_blocks_at_a_time(const Algorithm& algorithm, const CudaGe
 
 int cuda_gemm_splits(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
                      const CudaGemmShape& shape) {
-  if (!config.algorithm.split_k) return 1;
-  const CudaGemmResources facts = cuda_gemm_resources(config);
-  const std::int64_t most = row == nullptr ? kMostSplits : std::max(row->splits, 2);
-  const std::int64_t steps = cuda_gemm_steps(shape, std::max<int>(config.algorithm.tile[2], 1));
-  const std::int64_t tiles = std::max<std::int64_t>(cuda_gemm_tiles(config, shape), 1);
-  const std::int64_t shared_by = std::max<std::int64_t>(config.algorithm.cluster_k, 1);
-  const std::int64_t one_round = cuda_gemm_blocks_at_a_time(config.algorithm, facts, spec) / shared_by / tiles;
-  const int limit = static_cast<int>(std::min(std::clamp<std::int64_t>(one_round, 2, most), steps / shared_by));
-  int best = std::min(limit, 2);
-  for (int splits = best + 1; splits <= limit; ++splits)
-    if (cuda_gemm_item_seconds(config, facts, row, spec, shape, splits) <
-        cuda_gemm_item_seconds(config, facts, row, spec, shape, best))
-      best = splits;
-  return std::max(best, 1);
+  return splits_of(config, cuda_gemm_resources(config), row, spec, shape);
 }
 
 int cuda_gemm_cluster_k(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
@@ -92,10 +96,14 @@ int cuda_gemm_cluster_k(const KernelConfig& config, const CudaGemmTile& row, con
 
 CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
                             const CudaGemmShape& shape) {
+  return cuda_gemm_work(config, cuda_gemm_resources(config), row, spec, shape);
+}
+
+CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmResources& facts, const CudaGemmTile* row,
+                            const CudaSpec& spec, const CudaGemmShape& shape) {
   // A cluster's run of stream-K is not worth its parts when it is shorter, nor a tile when it has more parts.
   constexpr std::int64_t kLeastSteps = 4, kMostParts = 16;
   const Algorithm& a = config.algorithm;
-  const CudaGemmResources facts = cuda_gemm_resources(config);
   const std::int64_t cluster = std::int64_t{a.cluster[0]} * a.cluster[1];
   const std::int64_t tiles = std::max(cuda_gemm_tiles(config, shape), cluster);
   const std::int64_t at_a_time = std::max<std::int64_t>(cuda_gemm_blocks_at_a_time(a, facts, spec) / cluster, 1);
@@ -115,7 +123,7 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmTile* row,
     work.counters = std::min(2 * clusters, each) * cluster * facts.counters;
     return work;
   }
-  work.splits = cuda_gemm_splits(config, row, spec, shape);
+  work.splits = splits_of(config, facts, row, spec, shape);
   work.items = tiles * work.splits * a.cluster_k;
   // A cluster that shares a tile by k has no other one.
   work.blocks = facts.persistent && a.cluster_k == 1 ? std::min(work.items, at_a_time * cluster) : work.items;

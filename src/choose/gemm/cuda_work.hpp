@@ -32,6 +32,9 @@ struct CudaGemmWork {
   bool b_first = false;       ///< of a step, B is asked for before A
   bool late_launch_dependents = false;  ///< the next kernel may start when blocks end, not when they begin
 };
+/// `facts` are the config's, and `row` is its own, as ranking knows them.
+[[nodiscard]] CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmResources& facts,
+                                          const CudaGemmTile* row, const CudaSpec& spec, const CudaGemmShape& shape);
 [[nodiscard]] CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
                                           const CudaGemmShape& shape);
 [[nodiscard]] CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape);

@@ -85,14 +85,14 @@ const CudaGemmRule* refusal_of_access(KernelConfig& config, const CudaGemmTile& 
 
 bool give_stages(KernelConfig& config, const CudaSpec& spec, int most) {
   const auto fits = [&](int stages) { return refusal_with_stages(config, spec, stages) == nullptr; };
-  const auto bytes = [&](int stages) {
-    config.algorithm.stages = static_cast<std::uint8_t>(stages);
-    return cuda_gemm_resources(config).shared_bytes;
-  };
-  if (!fits(kFewestStages)) return false;
+  config.algorithm.stages = kFewestStages;
+  const CudaGemmSubject least{config, spec};
+  if (first_refusal(cuda_gemm_access_rules(), least) != nullptr) return false;
+  const long fewest = least.facts().shared_bytes;
+  config.algorithm.stages = kFewestStages + 1;
   // Of what the rules look at only shared memory depends on the stages, and grows evenly with them: the guess is one
   // off at most.
-  const long fewest = bytes(kFewestStages), step = std::max(1L, bytes(kFewestStages + 1) - fewest);
+  const long step = std::max(1L, cuda_gemm_resources(config).shared_bytes - fewest);
   const long guess =
       kFewestStages + std::max(0L, spec.shared_bytes_per_block / config.algorithm.block_per_cu - fewest) / step;
   int stages = static_cast<int>(std::clamp<long>(guess, kFewestStages, most));

@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <numeric>
-#include <vector>
+#include <optional>
 
 #include "choose/conv/cuda_work.hpp"
 #include "choose/rounding.hpp"
@@ -53,12 +52,11 @@ struct DirectShape {
   }
 };
 
-/// Sizes of a box along a coordinate that cut it evenly, the largest first.
-std::vector<std::int64_t> even_sizes(std::int64_t results, std::int64_t most) {
-  std::vector<std::int64_t> out;
-  for (std::int64_t size = std::min(results, most); size >= 1; size = out.back() - 1)
-    out.push_back(ceil_div(results, ceil_div(results, size)));
-  return out;
+/// The largest size of a box along a coordinate that cuts it evenly and is no larger than `most`; 0 where there is
+/// none.
+std::int64_t even_size(std::int64_t results, std::int64_t most) {
+  const std::int64_t size = std::min(results, most);
+  return size < 1 ? 0 : ceil_div(results, ceil_div(results, size));
 }
 
 /// What share of the most taps of a phase its phases have in the mean.
@@ -69,63 +67,124 @@ double share_of_taps(const ConvProblem& p, const DirectShape& shape) {
   return std::min(share, 1.0);
 }
 
-/// Cycles of an SM that a box takes.
-double cycles_of_box(const Algorithm& a, const CudaConvDirectModel& cost, const ConvProblem& p,
-                     const DirectShape& shape, std::int64_t pixels) {
-  const double sixteens = a.tile[0] / 16.0, eights = a.tile[1] / 8.0, warps = a.wave[0];
-  return cost.load_cycles * static_cast<double>(shape.units) * share_of_taps(p, shape) / 2 *
-             (sixteens + warps * eights / 2) +
-         cost.box_cycles * warps + cost.result_cycles * a.tile[0] * a.tile[1] +
-         cost.copy_cycles * static_cast<double>(pixels * read_channels(p)) / 8;
-}
-
-/// The blocks of an SM share its cycles, and each brings the filters.
-double seconds_of(const CudaDirectWork& w, const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p,
-                  const DirectShape& shape, std::int64_t pixels, std::int64_t resident) {
-  const Algorithm& a = config.algorithm;
-  const CudaConvDirectModel& cost = spec.conv.models.direct;
-  const double rounds = static_cast<double>(w.items) / static_cast<double>(spec.reference.sms * resident);
-  const double whole = rounds < 4 ? std::ceil(rounds) : rounds + 0.5;  // many rounds end anywhere
-  const auto blocks = static_cast<double>(ceil_div(w.blocks, std::int64_t{spec.reference.sms}));
-  const double cycles = blocks * (whole * cycles_of_box(a, cost, p, shape, pixels) +
-                                  cost.filter_cycles * static_cast<double>(shape.units * a.tile[1]));
-  return 1e-6 * cost.begin_us + spec.reference.launch_seconds() +
-         std::hypot(cycles / (1e9 * cost.clock_ghz), spec.reference.memory_seconds(bytes_of(p)));
-}
-
-CudaDirectWork work_of(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p, const DirectShape& shape,
-                       const DirectBox& box) {
-  const Algorithm& a = config.algorithm;
-  CudaDirectWork w;
-  const std::int64_t phases = shape.axis[0].phases * shape.axis[1].phases * shape.axis[2].phases;
-  std::array<std::int64_t, TS_CONV_BOX_DIGITS> sizes{phases, p.groups,
-                                                     ceil_div(written_channels(p), std::int64_t{a.tile[1]}), p.batch};
-  for (std::size_t d = 0; d < 3; ++d) {
-    const DirectAxis& axis = shape.axis[d];
-    sizes[4 + d] = ceil_div(axis.results, box[d]);
-    w.boxes.results[d] = static_cast<int>(box[d]);
-    w.boxes.taps[d] = static_cast<int>(axis.taps);
-    w.boxes.pixels[d] = static_cast<int>(axis.pixels(box[d]));
-    w.boxes.apart[d] = static_cast<int>(axis.apart);
-    w.boxes.hop[d] = static_cast<int>(axis.hop);
+/// The boxes that a kernel may cut a problem into. What they have in common is worked out once.
+class DirectBoxes {
+ public:
+  DirectBoxes(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p)
+      : algorithm_(config.algorithm),
+        spec_(spec),
+        shape_(p),
+        facts_(cuda_conv_resources(config)),
+        read_channels_(read_channels(p)),
+        beside_{shape_.axis[0].phases * shape_.axis[1].phases * shape_.axis[2].phases, p.groups,
+                ceil_div(written_channels(p), std::int64_t{algorithm_.tile[1]}), p.batch},
+        memory_seconds_(spec.reference.memory_seconds(bytes_of(p))) {
+    const CudaConvDirectModel& cost = spec.conv.models.direct;
+    const double sixteens = algorithm_.tile[0] / 16.0, eights = algorithm_.tile[1] / 8.0, warps = algorithm_.wave[0];
+    box_cycles_ = cost.load_cycles * static_cast<double>(shape_.units) * share_of_taps(p, shape_) / 2 *
+                      (sixteens + warps * eights / 2) +
+                  cost.box_cycles * warps + cost.result_cycles * algorithm_.tile[0] * algorithm_.tile[1];
   }
-  w.items = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies{});
-  const std::int64_t pixels = shape.pixels(box);
-  w.stage_bytes = pixels * shape.pitch;
-  w.shared_bytes = shape.shared_bytes(box, a);
-  const std::int64_t resident =
-      std::clamp<std::int64_t>(spec.shared_bytes_per_sm / (w.shared_bytes + spec.shared_bytes_reserved), 1,
-                               cuda_conv_resources(config).blocks_per_sm);
-  w.blocks = std::min(w.items, spec.reference.sms * resident);
-  std::int64_t rest = w.blocks;
-  for (std::size_t i = sizes.size(); i-- > 0;) {
-    w.boxes.size[i] = static_cast<int>(sizes[i]);
-    w.boxes.step[i] = static_cast<int>(i > 0 ? rest % sizes[i] : rest);
-    rest /= sizes[i];
+
+  /// That of the least time.
+  [[nodiscard]] CudaDirectWork best() const {
+    const std::int64_t most = algorithm_.tile[0];
+    const std::array<DirectAxis, 3>& axis = shape_.axis;
+    double least_cycles = std::numeric_limits<double>::infinity(), least = least_cycles;
+    std::optional<Launch> found;
+    for (std::int64_t w = even_size(axis[2].results, most); w > 0; w = even_size(axis[2].results, w - 1))
+      for (std::int64_t h = even_size(axis[1].results, most / w); h > 0; h = even_size(axis[1].results, h - 1))
+        for (std::int64_t d = even_size(axis[0].results, most / (w * h)); d > 0;
+             d = even_size(axis[0].results, d - 1)) {
+          const DirectBox box{d, h, w};
+          if (shape_.shared_bytes(box, algorithm_) > facts_.shared_bytes) continue;
+          const Launch launch = launch_of(box);
+          if (const double cycles = cycles_of(launch); cycles < least_cycles) {
+            const double seconds = seconds_of(cycles);
+            if (seconds < least) {
+              least = seconds;
+              least_cycles = cycles;
+              found = launch;
+            }
+          }
+          break;  // thinner boxes of as many rows take longer
+        }
+    return found ? work_of(*found, least) : CudaDirectWork{.seconds = least};
   }
-  w.seconds = seconds_of(w, config, spec, p, shape, pixels, resident);
-  return w;
-}
+
+ private:
+  struct Launch {
+    DirectBox box;
+    std::int64_t pixels, shared_bytes, items, resident, blocks;
+  };
+
+  [[nodiscard]] Launch launch_of(const DirectBox& box) const {
+    Launch launch{.box = box,
+                  .pixels = shape_.pixels(box),
+                  .shared_bytes = shape_.shared_bytes(box, algorithm_),
+                  .items = beside_[0] * beside_[1] * beside_[2] * beside_[3],
+                  .resident = 0,
+                  .blocks = 0};
+    for (std::size_t d = 0; d < 3; ++d) launch.items *= ceil_div(shape_.axis[d].results, box[d]);
+    launch.resident = std::clamp<std::int64_t>(
+        spec_.shared_bytes_per_sm / (launch.shared_bytes + spec_.shared_bytes_reserved), 1, facts_.blocks_per_sm);
+    launch.blocks = std::min(launch.items, spec_.reference.sms * launch.resident);
+    return launch;
+  }
+
+  /// Of an SM. Its blocks share its cycles, and each brings the filters.
+  [[nodiscard]] double cycles_of(const Launch& launch) const {
+    const CudaConvDirectModel& cost = spec_.conv.models.direct;
+    const double rounds =
+        static_cast<double>(launch.items) / static_cast<double>(spec_.reference.sms * launch.resident);
+    const double whole = rounds < 4 ? std::ceil(rounds) : rounds + 0.5;  // many rounds end anywhere
+    const auto blocks = static_cast<double>(ceil_div(launch.blocks, std::int64_t{spec_.reference.sms}));
+    const double of_box = box_cycles_ + cost.copy_cycles * static_cast<double>(launch.pixels * read_channels_) / 8;
+    return blocks * (whole * of_box + cost.filter_cycles * static_cast<double>(shape_.units * algorithm_.tile[1]));
+  }
+
+  [[nodiscard]] double seconds_of(double cycles) const {
+    const CudaConvDirectModel& cost = spec_.conv.models.direct;
+    return 1e-6 * cost.begin_us + spec_.reference.launch_seconds() +
+           std::hypot(cycles / (1e9 * cost.clock_ghz), memory_seconds_);
+  }
+
+  [[nodiscard]] CudaDirectWork work_of(const Launch& launch, double seconds) const {
+    CudaDirectWork w;
+    std::array<std::int64_t, TS_CONV_BOX_DIGITS> sizes{};
+    std::ranges::copy(beside_, sizes.begin());
+    for (std::size_t d = 0; d < 3; ++d) {
+      const DirectAxis& axis = shape_.axis[d];
+      sizes[beside_.size() + d] = ceil_div(axis.results, launch.box[d]);
+      w.boxes.results[d] = static_cast<int>(launch.box[d]);
+      w.boxes.taps[d] = static_cast<int>(axis.taps);
+      w.boxes.pixels[d] = static_cast<int>(axis.pixels(launch.box[d]));
+      w.boxes.apart[d] = static_cast<int>(axis.apart);
+      w.boxes.hop[d] = static_cast<int>(axis.hop);
+    }
+    w.items = launch.items;
+    w.stage_bytes = launch.pixels * shape_.pitch;
+    w.shared_bytes = launch.shared_bytes;
+    w.blocks = launch.blocks;
+    std::int64_t rest = w.blocks;
+    for (std::size_t i = sizes.size(); i-- > 0;) {
+      w.boxes.size[i] = static_cast<int>(sizes[i]);
+      w.boxes.step[i] = static_cast<int>(i > 0 ? rest % sizes[i] : rest);
+      rest /= sizes[i];
+    }
+    w.seconds = seconds;
+    return w;
+  }
+
+  const Algorithm& algorithm_;
+  const CudaSpec& spec_;
+  const DirectShape shape_;
+  const CudaConvResources facts_;
+  const std::int64_t read_channels_;
+  const std::array<std::int64_t, 4> beside_;  ///< phases, groups, columns and images, which boxes do not cut
+  const double memory_seconds_;
+  double box_cycles_;  ///< of a box, but for the pixels that it copies
+};
 
 }  // namespace
 
@@ -134,19 +193,7 @@ std::int64_t cuda_direct_least_bytes(const Algorithm& algorithm, const ConvProbl
 }
 
 CudaDirectWork cuda_direct_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
-  const DirectShape shape(p);
-  const std::int64_t most = config.algorithm.tile[0], shared = cuda_conv_resources(config).shared_bytes;
-  CudaDirectWork best;
-  best.seconds = std::numeric_limits<double>::infinity();
-  for (const std::int64_t w : even_sizes(shape.axis[2].results, most))
-    for (const std::int64_t h : even_sizes(shape.axis[1].results, most / w))
-      for (const std::int64_t d : even_sizes(shape.axis[0].results, most / (w * h))) {
-        if (shape.shared_bytes({d, h, w}, config.algorithm) > shared) continue;
-        const CudaDirectWork work = work_of(config, spec, p, shape, {d, h, w});
-        if (work.seconds < best.seconds) best = work;
-        break;  // thinner boxes of as many rows take longer
-      }
-  return best;
+  return DirectBoxes(config, spec, p).best();
 }
 
 }  // namespace tilesmith

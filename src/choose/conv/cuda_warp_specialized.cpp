@@ -238,24 +238,23 @@ double work_seconds(const KernelConfig& config, const CudaGemmTile& row, const C
                     const ConvProblem& problem) {
   if (config.algorithm.split_k && problem.direction == ConvDirection::backward_weight)
     return split_weight_seconds(config, row, spec, problem);
-  const CudaGemmShape shape = cuda_window_shape(problem, window_step_taps(config.algorithm));
-  const CudaGemmWork work = cuda_window_work(config, &row, spec, problem);
-  const std::int64_t places = cuda_gemm_places(gemm_of_window(config), spec), steps = shape.k / step_channels(problem);
-  const double cut = cut_cost(shape.n, config.algorithm.tile[1], spec);
-  const double memory = spec.reference.memory_seconds(bytes_of(problem));
-  double seconds = 0;
-  switch (problem.direction) {
-    case ConvDirection::forward:
-      seconds = cut * static_cast<double>(ceil_div(work.items, places)) *
-                window_item_seconds(config, row, spec, problem, steps, work.splits, work.items);
-      break;
-    case ConvDirection::backward_data:
-      seconds = cut * phases_seconds(config, row, spec, problem);
-      break;
-    case ConvDirection::backward_weight:
-      return weight_seconds(config, row, spec, problem, work.items, work.blocks);
+  if (problem.direction == ConvDirection::backward_weight) {
+    const CudaGemmWork work = cuda_window_work(config, &row, spec, problem);
+    return weight_seconds(config, row, spec, problem, work.items, work.blocks);
   }
-  return spec.reference.launch_seconds() + std::hypot(seconds, memory);  // neither hides the other whole
+  const CudaGemmShape shape = cuda_window_shape(problem, window_step_taps(config.algorithm));
+  double seconds = cut_cost(shape.n, config.algorithm.tile[1], spec);
+  if (problem.direction == ConvDirection::backward_data) {
+    seconds *= phases_seconds(config, row, spec, problem);
+  } else {
+    const CudaGemmWork work = cuda_window_work(config, &row, spec, problem);
+    const std::int64_t places = cuda_gemm_places(gemm_of_window(config), spec);
+    seconds *= static_cast<double>(ceil_div(work.items, places));
+    seconds *=
+        window_item_seconds(config, row, spec, problem, shape.k / step_channels(problem), work.splits, work.items);
+  }
+  // Neither hides the other whole.
+  return spec.reference.launch_seconds() + std::hypot(seconds, spec.reference.memory_seconds(bytes_of(problem)));
 }
 
 double window_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "instances/conv/cuda_pipelines.hpp"
 #include "vocabulary/data_type.hpp"
@@ -53,6 +54,7 @@ bool nothing_else(const ConvSignature& s) {
   return rest == ConvSignature{};
 }
 
+/// They look at signature, pipeline and instruction alone: a walk asks them once for a pipeline's tiles.
 constexpr CudaConvRule kCommonRules[] = {
     {"signature_is_carried",
      "tensors are fp32, bf16 or fp16, forward also fp8 and int8; sums fp32, of int8 int32; results of the tensors' "
@@ -163,11 +165,18 @@ void walk_cuda_conv(const CudaSpec& spec, const ConvSignature& signature, const 
     const CudaConvPipeline* own = cuda_conv_pipeline(pipeline.pipeline);
     if (own == nullptr || (wanted.pipeline && !wanted.pipeline(pipeline.pipeline))) continue;
     KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
+    std::optional<Instruction> asked;
+    const CudaConvRule* of_all = nullptr;
     for (const CudaGemmTile& row : pipeline.tiles)
       for (const Algorithm& algorithm : own->algorithms(signature, row)) {
         config.algorithm = algorithm;
         if (wanted.config && !wanted.config(config)) continue;
-        if (!visit(config, row, cuda_conv_refusal({config, spec}))) return;
+        const CudaConvSubject subject{config, spec};
+        if (asked != algorithm.instruction) {
+          asked = algorithm.instruction;
+          of_all = first_refusal(std::span<const CudaConvRule>(kCommonRules), subject);
+        }
+        if (!visit(config, row, of_all != nullptr ? of_all : first_refusal(own->rules, subject))) return;
       }
   }
 }

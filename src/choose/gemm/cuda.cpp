@@ -64,15 +64,16 @@ class Ranker {
     const bool is_measured = fills && !fills_unevenly(found) && !passed_over_;
     passed_over_ |= fills && !is_measured;
     const bool is_before = precedes(found.config.algorithm, shape_), by_table = is_measured || is_before;
-    ranked_.push_back(
-        {{.recipe = found.config,
-          .predicted_seconds = predicted_seconds(found.config, found.facts, &found.row, spec_, shape_, found.work),
-          .source = by_table ? ChoiceSource::table : ChoiceSource::model},
-         is_before                  ? kBefore
-         : is_measured              ? found.place
-         : found.row.stream_k       ? kShared
-         : found.row.split_k_atomic ? kAdded
-                                    : kOthers});
+    const double seconds = predicted_seconds(found.config, found.facts, &found.row, spec_, shape_, found.work);
+    ranked_.push_back({{.recipe = found.config,
+                        .predicted_seconds = seconds,
+                        .source = by_table ? ChoiceSource::table : ChoiceSource::model},
+                       is_before                  ? kBefore
+                       : is_measured              ? found.place
+                       : found.row.stream_k       ? kShared
+                       : found.row.split_k_atomic ? kAdded
+                                                  : kOthers,
+                       std::llround(1e12 * seconds)});
   }
 
   [[nodiscard]] std::vector<Candidate> take() {
@@ -90,6 +91,7 @@ class Ranker {
   struct Ranked {
     Candidate candidate;
     int place;  // few rows, then the table's first choices in their order, then the rest
+    long long picoseconds;
   };
 
   /// Where memory decides, tiles of several sizes are said to take as long. The least then took 0.3 to 6 % less than
@@ -97,9 +99,8 @@ class Ranker {
   /// A cluster counts as all of its tiles: 143 x 57344 x 8192 took 0.6 and 129 x 27648 x 5120 2.9 % longer by fours.
   static std::tuple<int, long long, int, bool> order(const Ranked& r) {
     const Algorithm& a = r.candidate.recipe.main().algorithm;
-    const auto picoseconds = std::llround(1e12 * r.candidate.predicted_seconds);
     const int size = a.pipeline == Pipeline::warp_specialized ? a.tile[0] * a.tile[1] * a.cluster[0] * a.cluster[1] : 0;
-    return {r.place, picoseconds, size, a.ping_pong};
+    return {r.place, r.picoseconds, size, a.ping_pong};
   }
 
   /// First choices had a tile for less than half of the SMs or for nearly all: between, some have their way to memory

@@ -32,12 +32,16 @@ int splits_of(const KernelConfig& config, const CudaGemmResources& facts, const 
   const std::int64_t shared_by = std::max<std::int64_t>(config.algorithm.cluster_k, 1);
   const std::int64_t one_round = cuda_gemm_blocks_at_a_time(config.algorithm, facts, spec) / shared_by / tiles;
   const int limit = static_cast<int>(std::min(std::clamp<std::int64_t>(one_round, 2, most), steps / shared_by));
-  int best = std::min(limit, 2);
-  for (int splits = best + 1; splits <= limit; ++splits)
-    if (cuda_gemm_item_seconds(config, facts, row, spec, shape, splits) <
-        cuda_gemm_item_seconds(config, facts, row, spec, shape, best))
-      best = splits;
-  return std::max(best, 1);
+  if (limit < 2) return 1;
+  int best = 2;
+  double least = cuda_gemm_item_seconds(config, facts, row, spec, shape, best);
+  for (int splits = best + 1; splits <= limit; ++splits) {
+    const double seconds = cuda_gemm_item_seconds(config, facts, row, spec, shape, splits);
+    if (seconds >= least) continue;
+    best = splits;
+    least = seconds;
+  }
+  return best;
 }
 
 }  // namespace

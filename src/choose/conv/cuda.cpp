@@ -23,10 +23,11 @@ namespace tilesmith {
 namespace {
 
 /// Every config that has the problem's signature: with any number of dimensions, or its own, of slices theirs. With a
-/// condition only those that hold it, of pipelines that are chosen from and have kernels of so many dimensions.
+/// condition only those that hold it, of pipelines that may suit and have kernels of so many dimensions.
 void walk_signatures(const CudaSpec& spec, const ConvProblem& problem, const CudaConvVisit& visit,
                      const std::function<bool(const KernelConfig&)>& condition = {}) {
-  const int own = cuda_conv_dimensions(images_of_slices(problem).value_or(problem));
+  const ConvProblem images = images_of_slices(problem).value_or(problem);
+  const int own = cuda_conv_dimensions(images);
   bool goes_on = true;
   const auto forward = [&](const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused) {
     return goes_on = visit(config, row, refused);
@@ -35,8 +36,9 @@ void walk_signatures(const CudaSpec& spec, const ConvProblem& problem, const Cud
     CudaConvWanted wanted{.pipeline = {}, .config = condition};
     if (condition)
       wanted.pipeline = [&](Pipeline pipeline) {
-        return cuda_conv_choosing(pipeline) != nullptr &&
-               dims == (cuda_conv_pipeline(pipeline)->has_own_dimensions ? own : 3);
+        const CudaConvChoosing* choosing = cuda_conv_choosing(pipeline);
+        return choosing != nullptr && dims == (cuda_conv_pipeline(pipeline)->has_own_dimensions ? own : 3) &&
+               choosing->may_suit(dims == 3 ? problem : images);
       };
     ConvSignature signature = cuda_signature_of(problem, dims);
     walk_cuda_conv(spec, signature, forward, wanted);

@@ -38,9 +38,13 @@ std::optional<std::string> strips_unsuited(const CudaDepthwiseTile& tile, const 
   return cuda_maps_unsuited(p, tile.rows, tile.columns, tile.taps, tile.pace);
 }
 
+bool depthwise_may_suit(const ConvProblem& p) {
+  return p.c == 1 && p.k == 1;
+}
+
 std::optional<std::string> depthwise_unsuited(const KernelConfig& config, const CudaSpec&, const ConvProblem& p) {
   const CudaDepthwiseTile tile = cuda_depthwise_tile(config.algorithm);
-  if (p.c != 1 || p.k != 1) return fmt::format("c {} and k {} in a group, depthwise 1 and 1", p.c, p.k);
+  if (!depthwise_may_suit(p)) return fmt::format("c {} and k {} in a group, depthwise 1 and 1", p.c, p.k);
   const std::int64_t chunk = 128 / bits_of(p.data_type);
   if (p.unaligned || p.groups % chunk != 0)
     return fmt::format("{} groups, unaligned {}: pixels are read 16 bytes at a time", p.groups, p.unaligned);
@@ -72,7 +76,8 @@ double depthwise_seconds(const KernelConfig& config, const CudaGemmTile&, const 
 }  // namespace
 
 const CudaConvChoosing& cuda_conv_choosing_depthwise() {
-  static const CudaConvChoosing choosing{depthwise_unsuited, depthwise_is_needless, depthwise_seconds};
+  static const CudaConvChoosing choosing{depthwise_may_suit, depthwise_unsuited, depthwise_is_needless,
+                                         depthwise_seconds};
   return choosing;
 }
 

@@ -21,8 +21,12 @@ int read_together(const ConvProblem& p) {
   return common % 8 == 0 ? 8 : common % 4 == 0 ? 4 : 0;
 }
 
+bool direct_may_suit(const ConvProblem& p) {
+  return read_channels(p) <= kMostChannelsOfDirect && read_together(p) > 0;
+}
+
 std::optional<std::string> direct_unsuited(const KernelConfig& config, const CudaSpec&, const ConvProblem& p) {
-  if (read_together(p) < config.algorithm.vector[0] || read_channels(p) > kMostChannelsOfDirect)
+  if (!direct_may_suit(p) || read_together(p) < config.algorithm.vector[0])
     return fmt::format("reads {} elements of at most {} channels; c {}, k {}, unaligned {}", config.algorithm.vector[0],
                        kMostChannelsOfDirect, p.c, p.k, p.unaligned);
   const CudaConvResources facts = cuda_conv_resources(config);
@@ -50,7 +54,7 @@ double direct_seconds(const KernelConfig& config, const CudaGemmTile&, const Cud
 }  // namespace
 
 const CudaConvChoosing& cuda_conv_choosing_direct() {
-  static const CudaConvChoosing choosing{direct_unsuited, direct_is_needless, direct_seconds};
+  static const CudaConvChoosing choosing{direct_may_suit, direct_unsuited, direct_is_needless, direct_seconds};
   return choosing;
 }
 

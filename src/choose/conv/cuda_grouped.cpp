@@ -93,9 +93,13 @@ std::optional<std::string> mapped_unsuited(const CudaGroupedTile& tile, const Co
   return cuda_maps_unsuited(p, tile.rows, tile.columns, tile.taps, tile.pace);
 }
 
+bool grouped_may_suit(const ConvProblem& p) {
+  return p.c == p.k;
+}
+
 std::optional<std::string> grouped_unsuited(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
-  if (p.c != tile.channels || p.k != tile.channels)
+  if (!grouped_may_suit(p) || p.c != tile.channels)
     return fmt::format("c {} and k {} in a group, the kernel's {}", p.c, p.k, tile.channels);
   if (tile.channels == 1) return bands_unsuited(config, p);
   if (p.unaligned || p.groups * p.c % 8 != 0)
@@ -109,8 +113,9 @@ std::optional<std::string> grouped_unsuited(const KernelConfig& config, const Cu
   return {};
 }
 
-/// Of banded kernels that with the least taps that are enough, or the most.
+/// Those for other channels; of banded kernels all but that with the least taps that are enough, or the most.
 bool grouped_is_needless(const KernelConfig& config, const ConvProblem& p) {
+  if (cuda_grouped_tile(config.algorithm).channels != p.c) return true;
   if (!is_banded(config.algorithm)) return false;
   const std::span<const int> taps = cuda_banded_taps();
   const auto found = std::ranges::lower_bound(taps, taps_of_bands(p));
@@ -228,7 +233,7 @@ CudaConvRuns cuda_grouped_work(const KernelConfig& config, const CudaSpec& spec,
 }
 
 const CudaConvChoosing& cuda_conv_choosing_grouped() {
-  static const CudaConvChoosing choosing{grouped_unsuited, grouped_is_needless, grouped_seconds};
+  static const CudaConvChoosing choosing{grouped_may_suit, grouped_unsuited, grouped_is_needless, grouped_seconds};
   return choosing;
 }
 

@@ -27,10 +27,13 @@ std::int64_t halo_written(const ConvProblem& p) {
   return p.direction == ConvDirection::forward ? p.k : p.c;
 }
 
+bool halo_may_suit(const ConvProblem& p) {
+  return p.filter() == ConvSpatial{1, 3, 3} && p.dilation_h == 1 && p.dilation_w == 1;
+}
+
 std::optional<std::string> halo_unsuited(const KernelConfig& config, const CudaSpec&, const ConvProblem& p) {
   const CudaHaloTile tile = cuda_halo_tile(config.algorithm);
-  if (p.filter() != ConvSpatial{1, 3, 3} || p.dilation_h != 1 || p.dilation_w != 1 || p.stride_h != tile.stride ||
-      p.stride_w != tile.stride)
+  if (!halo_may_suit(p) || p.stride_h != tile.stride || p.stride_w != tile.stride)
     return fmt::format("filter {}x{}, stride {}x{}, dilation {}x{}; the kernel's filter is 3x3, its stride {}",
                        p.filter_h, p.filter_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w, tile.stride);
   if (p.unaligned || p.c % 8 != 0 || p.k % 8 != 0)
@@ -98,7 +101,7 @@ CudaHaloWork cuda_halo_work(const KernelConfig& config, const CudaSpec& spec, co
 }
 
 const CudaConvChoosing& cuda_conv_choosing_halo() {
-  static const CudaConvChoosing choosing{halo_unsuited, halo_is_needless, halo_seconds};
+  static const CudaConvChoosing choosing{halo_may_suit, halo_unsuited, halo_is_needless, halo_seconds};
   return choosing;
 }
 

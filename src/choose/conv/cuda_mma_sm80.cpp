@@ -118,7 +118,8 @@ double gather_seconds(const KernelConfig& config, const CudaGemmTile& row, const
 }  // namespace
 
 const CudaConvChoosing& cuda_conv_choosing_mma_sm80() {
-  static const CudaConvChoosing choosing{gather_unsuited, gather_is_needless, gather_seconds};
+  static const CudaConvChoosing choosing{[](const ConvProblem&) { return true; }, gather_unsuited, gather_is_needless,
+                                         gather_seconds};
   return choosing;
 }
 

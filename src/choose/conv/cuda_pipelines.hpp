@@ -12,6 +12,8 @@
 namespace tilesmith {
 
 struct CudaConvChoosing {
+  /// Whether a kernel of the pipeline may suit the problem: where not, `unsuited` says why of each.
+  bool (*may_suit)(const ConvProblem& problem);
   /// Why a kernel whose signature is the problem's does not suit its sizes, its alignment or its layout; nothing when
   /// it does.
   std::optional<std::string> (*unsuited)(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& problem);

@@ -68,7 +68,7 @@ CudaPointwiseWork cuda_pointwise_work(const KernelConfig& config, const CudaSpec
 }
 
 const CudaConvChoosing& cuda_conv_choosing_pointwise() {
-  static const CudaConvChoosing choosing{pointwise_unsuited, pointwise_is_needless, pointwise_seconds};
+  static const CudaConvChoosing choosing{is_pointwise, pointwise_unsuited, pointwise_is_needless, pointwise_seconds};
   return choosing;
 }
 

@@ -62,8 +62,12 @@ bool y_is_aligned(const ConvProblem& p) {
   return !p.unaligned && p.k % 8 == 0;
 }
 
+bool stem_may_suit(const ConvProblem& p) {
+  return p.groups == 1 && p.c <= kMostChannelsOfStem;
+}
+
 std::optional<std::string> stem_unsuited(const KernelConfig& config, const CudaSpec&, const ConvProblem& p) {
-  if (p.groups != 1 || p.c > kMostChannelsOfStem)
+  if (!stem_may_suit(p))
     return fmt::format("{} groups of {} channels, the kernel's 1 of at most {}", p.groups, p.c, kMostChannelsOfStem);
   const CudaConvResources facts = cuda_conv_resources(config);
   if ((facts.pairs && !cuda_conv_access(p).pairs) || (facts.aligned && !y_is_aligned(p)))
@@ -116,7 +120,7 @@ CudaConvRuns cuda_stem_work(const KernelConfig& config, const CudaSpec& spec, co
 }
 
 const CudaConvChoosing& cuda_conv_choosing_stem() {
-  static const CudaConvChoosing choosing{stem_unsuited, stem_is_needless, stem_seconds};
+  static const CudaConvChoosing choosing{stem_may_suit, stem_unsuited, stem_is_needless, stem_seconds};
   return choosing;
 }
 

@@ -50,6 +50,12 @@ std::int64_t widest_store(const ConvProblem& p) {
   return written % wide == 0 ? wide : written % 2 == 0 ? 2 : 1;
 }
 
+/// Whether channels are copied 16 bytes at a time.
+bool window_may_suit(const ConvProblem& p) {
+  const bool forward = p.direction == ConvDirection::forward;
+  return !p.unaligned && read_channels(p) % (step_channels(p) / 8) == 0 && (forward || written_channels(p) % 8 == 0);
+}
+
 std::optional<std::string> window_unsuited(const KernelConfig& config, const CudaSpec&, const ConvProblem& problem) {
   const auto& s = std::get<ConvSignature>(config.signature);
   if (config.algorithm.vector[2] > widest_store(problem))
@@ -376,9 +382,9 @@ std::optional<std::string> cuda_window_obstacle(const ConvProblem& p, int spatia
   constexpr std::int64_t kMostSteps = 8;
   constexpr std::array<std::int64_t, 3> kMostOffset{65535, 255, 31};  // of a map of one, two and three coordinates
   constexpr std::array<std::int64_t, 3> kCorner{1 << 15, 1 << 7, 1 << 4};
-  const bool forward = p.direction == ConvDirection::forward, data = p.direction == ConvDirection::backward_data;
+  const bool data = p.direction == ConvDirection::backward_data;
   const std::int64_t read = read_channels(p), step = step_channels(p);
-  if (p.unaligned || read % (step / 8) != 0 || (!forward && written_channels(p) % 8 != 0))
+  if (!window_may_suit(p))
     return fmt::format("copies are of 16 bytes; c {}, k {}, unaligned {}", p.c, p.k, p.unaligned);
   // Backward weight may read the next group's channels: what becomes of them is not stored.
   const std::int64_t of_tap = step / step_taps;
@@ -409,7 +415,7 @@ std::optional<std::string> cuda_window_obstacle(const ConvProblem& p, int spatia
 }
 
 const CudaConvChoosing& cuda_conv_choosing_warp_specialized() {
-  static const CudaConvChoosing choosing{window_unsuited, window_is_needless, window_seconds};
+  static const CudaConvChoosing choosing{window_may_suit, window_unsuited, window_is_needless, window_seconds};
   return choosing;
 }
 

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
+#include <random>
 #include <set>
 #include <tuple>
 
@@ -12,6 +14,8 @@
 #include "choose/conv/cuda_launch.hpp"
 #include "choose/conv/cuda_padded.hpp"
 #include "choose/conv/cuda_window.hpp"
+#include "choose/conv/cuda_work.hpp"
+#include "instances/conv/cuda.hpp"
 #include "instances/conv/cuda_resources.hpp"
 #include "instances/conv/cuda_window.hpp"
 #include "problem/conv/problem.hpp"
@@ -845,6 +849,92 @@ ConvProblem odd_channels(ConvDirection direction) {
           .pad_high_d = 1,
           .pad_high_h = 1,
           .pad_high_w = 1};
+}
+
+ConvProblem drawn(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto one_of = [&](std::initializer_list<std::int64_t> values) {
+    return *(values.begin() + random() % values.size());
+  };
+  ConvProblem p;
+  p.direction = static_cast<ConvDirection>(random() % 3);
+  p.data_type = p.type_out = p.type_bias = random() % 4 == 0 ? DataType::fp32 : DataType::bf16;
+  p.batch = one_of({0, 1, 4, 32});
+  p.groups = one_of({1, 1, 8, 24});
+  p.c = one_of({1, 3, 8, 16, 36, 64, 128});
+  p.k = random() % 2 == 0 ? p.c : one_of({1, 5, 16, 48, 128});
+  p.in_w = one_of({7, 14, 57});
+  p.filter_w = one_of({1, 3, 3, 5});
+  p.stride_w = one_of({1, 1, 2});
+  p.pad_w = p.pad_high_w = p.filter_w / 2;
+  if (random() % 3 > 0) {
+    p.in_h = p.in_w;
+    p.filter_h = p.filter_w;
+    p.stride_h = p.stride_w;
+    p.pad_h = p.pad_high_h = p.pad_w;
+  }
+  if (random() % 4 == 0) {
+    p.in_d = 6;
+    p.filter_d = one_of({1, 3});
+  }
+  p.unaligned = random() % 8 == 0;
+  return p;
+}
+
+// A ranking asks only what may suit; what it leaves out, a walk over everything refuses.
+TEST(CudaConvChoice, WhatIsNoCandidateIsRefused) {
+  std::map<Pipeline, int> candidates;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    const ConvProblem p = drawn(seed);
+    SCOPED_TRACE(seed);
+    ASSERT_TRUE(validate(p));
+    std::set<Key128> ranked, refused;
+    if (const auto ranking = rank(hopper(), p))
+      for (const Candidate& candidate : ranking->candidates) {
+        const KernelConfig& config = candidate.recipe.main();
+        if (config.operation() != Operation::conv || candidate.recipe.steps.size() > 1) continue;
+        EXPECT_TRUE(ranked.insert(key_of(config)).second) << "twice: " << native_name(config);
+        ++candidates[config.algorithm.pipeline];
+      }
+    const auto refusals_of_p = refusals(hopper(), p);
+    ASSERT_TRUE(refusals_of_p);
+    for (const Refusal& refusal : *refusals_of_p) refused.insert(key_of(refusal.config));
+    const auto is_one_or_the_other = [&](const KernelConfig& config, const CudaGemmTile&, const CudaConvRule*) {
+      const Key128 key = key_of(config);
+      // Kernels that only copy channels are no candidates of their own.
+      if (config.algorithm.pipeline == Pipeline::rowwise) return true;
+      EXPECT_NE(ranked.contains(key), refused.contains(key)) << native_name(config);
+      return true;
+    };
+    for (const int dims : {3, cuda_conv_dimensions(images_of_slices(p).value_or(p))}) {
+      ConvSignature signature = cuda_signature_of(p, dims);
+      walk_cuda_conv(hopper(), signature, is_one_or_the_other);
+      signature.depthwise = true;
+      if (p.c == 1 && p.k == 1) walk_cuda_conv(hopper(), signature, is_one_or_the_other);
+    }
+  }
+  for (const Pipeline pipeline :
+       {Pipeline::mma_sm80, Pipeline::warp_specialized, Pipeline::depthwise, Pipeline::grouped, Pipeline::halo,
+        Pipeline::stem, Pipeline::direct, Pipeline::pointwise})
+    EXPECT_GT(candidates[pipeline], 0) << name_of(pipeline);
+}
+
+// Choosing passes on the row that a kernel was made from; a launch finds the same one.
+TEST(CudaConvChoice, LaunchesFindTheRowThatRankingKnew) {
+  int kernels = 0;
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    const ConvProblem p = drawn(seed);
+    walk_cuda_conv(hopper(), cuda_signature_of(p, 3),
+                   [&](const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused) {
+                     if (refused != nullptr) return true;
+                     const CudaGemmTile* found = cuda_conv_row(config, hopper());
+                     EXPECT_NE(found, nullptr) << native_name(config);
+                     EXPECT_EQ(found, &row) << native_name(config);
+                     ++kernels;
+                     return true;
+                   });
+  }
+  EXPECT_GT(kernels, 0);
 }
 
 // Channels that cannot be copied 16 bytes at a time are filled up by a copy, and results are copied back.

@@ -10,29 +10,13 @@
 // clang-format on
 #pragma once
 
-#include "../../hopper/ring_place.cuh"
-#include "../../hopper/wgmma.cuh"
-#include "../../mma_sm80/copy.cuh"
-#include "../narrow.cuh"
+#include "latent_sizes.cuh"
 
 namespace ts {
 
-constexpr int kTileM = 64;
-constexpr int kHalves = 2;  // of a step: a warpgroup scores one each, and sums up half of the values' columns of both
-constexpr int kTileKeys = kHalves * cfg::kTileN;
-constexpr int kConsumerThreads = 128 * kHalves;
-constexpr int kProducerThreads = 128;
-constexpr int kThreads = kConsumerThreads + kProducerThreads;
 constexpr Element kElement = kScoresBf16 ? Element::bf16 : Element::f16;
-
-constexpr int kColumnBytes = 128;  // of a row
-constexpr int kColumn = kColumnBytes / 2;
-constexpr int kColumnsQk = ceil_div(cfg::kHeadDimQk, kColumn);
-constexpr int kColumnsOfHalf = ceil_div(cfg::kHeadDimV, kHalves * kColumn);  // of values, of a warpgroup
-constexpr int kOutputColumns = kColumnsOfHalf * kColumn;                     // the same in elements
 constexpr int kColumnsV = kHalves * kColumnsOfHalf;
 
-constexpr int kQueryColumnBytes = kTileM * kColumnBytes;
 constexpr int kKeyColumnBytes = cfg::kTileN * kColumnBytes;
 constexpr int kRingOffset = kColumnsQk * kQueryColumnBytes;
 constexpr int kHalfBytes = kColumnsQk * kKeyColumnBytes;
@@ -53,24 +37,13 @@ constexpr int kSharedBytes = kProducerListOffset + kProducerThreads / 4;
 constexpr int kResultBytes = kProbabilitiesOffset;  // that a piece's outputs may take
 constexpr int kClusterPartOffset = 0;               // none
 
-// Registers that a thread keeps of what the block is launched with.
-constexpr int kEntryRegisters = 65536 / kThreads / 8 * 8;
 constexpr int kProducerRegisters = 56;
-constexpr int kConsumerRegisters = (3 * kEntryRegisters - kProducerRegisters) / kHalves / 8 * 8;
+constexpr int kConsumerRegisters = consumer_registers(kProducerRegisters);
 
 static_assert(cfg::kTileN % 32 == 0 && cfg::kTileN <= kColumn, "a half's probabilities are one column of shared memory");
 static_assert(kColumnsV <= kColumnsQk, "values are columns of the rows");
-static_assert(kOutputColumns <= 256, "values of a warpgroup: the columns of one product");
-static_assert(cfg::kBlocksPerSm == 1, "a block fills an SM");
 static_assert(!kNarrow, "narrow_layout.cuh");
 static_assert(kScoresBf16 == kValuesBf16, "a row is an operand of both products");
-
-constexpr bool kStartsEarly = false;
-constexpr bool kClusters = cfg::kPaged && !cfg::kGroupMode;  // may join an item's pieces (cluster_join.cuh)
-constexpr bool kLooksLate = false;  // at the numbers of pages: there is no register for it (PagesOfStep)
-constexpr bool kLongFirst = false;  // of a queue, where registers do not spill for it (list.cuh)
-constexpr bool kLongestFirst = !cfg::kGroupMode;  // the same
-constexpr bool kFindsEven = !cfg::kGroupMode;  // that all sequences of a list are of one length
 
 enum NamedBarrier { kConsumersMeet = 1, kProducersMeet, kFirstIsReady, kSecondIsReady, kQueriesUnderWay, kFirstHasScored };
 

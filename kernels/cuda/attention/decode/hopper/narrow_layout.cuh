@@ -8,30 +8,14 @@
 // clang-format on
 #pragma once
 
-#include "../../hopper/ring_place.cuh"
-#include "../../hopper/wgmma.cuh"
-#include "../../mma_sm80/copy.cuh"
-#include "../narrow.cuh"
+#include "latent_sizes.cuh"
 
 namespace ts {
 
-constexpr int kTileM = 64;
-constexpr int kHalves = 2;  // of a step: a warpgroup scores one each, and sums up half of the values' columns of both
-constexpr int kTileKeys = kHalves * cfg::kTileN;
-constexpr int kConsumerThreads = 128 * kHalves;
 constexpr int kConsumerWarps = kConsumerThreads / 32;
-constexpr int kProducerThreads = 128;
 constexpr int kProducerWarps = kProducerThreads / 32;
-constexpr int kThreads = kConsumerThreads + kProducerThreads;
 constexpr Element kElement = Element::f16;
 
-constexpr int kColumnBytes = 128;  // of a row of queries
-constexpr int kColumn = kColumnBytes / 2;
-constexpr int kColumnsQk = ceil_div(cfg::kHeadDimQk, kColumn);
-constexpr int kColumnsOfHalf = ceil_div(cfg::kHeadDimV, kHalves * kColumn);  // of values, of a warpgroup
-constexpr int kOutputColumns = kColumnsOfHalf * kColumn;                     // the same in elements
-
-constexpr int kQueryColumnBytes = kTileM * kColumnBytes;
 constexpr int kProbabilitiesOffset = kColumnsQk * kQueryColumnBytes;
 constexpr int kProbabilitiesBytes = kTileM * kColumnBytes;  // of a half
 
@@ -63,24 +47,13 @@ constexpr int kSharedBytes = kRowScalesOffset + (kScaledQueries ? 4 * kTileM : 0
 constexpr int kResultBytes = kSeenOffset;  // that a piece's outputs may take
 constexpr int kClusterPartOffset = 0;      // none
 
-// Registers that a thread keeps of what the block is launched with.
-constexpr int kEntryRegisters = 65536 / kThreads / 8 * 8;
 constexpr int kProducerRegisters = 40;
-constexpr int kConsumerRegisters = (3 * kEntryRegisters - kProducerRegisters) / kHalves / 8 * 8;
+constexpr int kConsumerRegisters = consumer_registers(kProducerRegisters);
 
 static_assert(cfg::kTileN == 64, "a warpgroup's keys of a step are the rows of one product");
 static_assert(kUnits > kUnitsOfStep, "rows are on their way while a step is multiplied");
 static_assert(kHalves * kOutputColumns <= kColumnsQk * kColumn, "values are columns of the rows");
-static_assert(kOutputColumns <= 256, "values of a warpgroup: registers of its threads");
-static_assert(cfg::kBlocksPerSm == 1, "a block fills an SM");
 static_assert(!kScoresBf16 && !kValuesBf16, "rows are widened to fp16");
-
-constexpr bool kStartsEarly = false;
-constexpr bool kClusters = cfg::kPaged && !cfg::kGroupMode;  // may join an item's pieces (cluster_join.cuh)
-constexpr bool kLooksLate = false;
-constexpr bool kLongFirst = false;
-constexpr bool kLongestFirst = !cfg::kGroupMode;
-constexpr bool kFindsEven = !cfg::kGroupMode;  // that all sequences of a list are of one length
 
 enum NamedBarrier { kConsumersMeet = 1, kProducersMeet, kQueriesUnderWay, kFirstHasRead, kSecondHasRead, kFirstTurns, kSecondTurns };
 

@@ -214,9 +214,7 @@ TEST_F(CudaGemmPlans, BlocksOfAClusterShareTilesByK) {
     SCOPED_TRACE(to_line(problem));
     const std::vector<KernelConfig> all = shared_by_clusters(*backend, problem);
     ASSERT_FALSE(all.empty());
-    // Every eleventh, another eleventh for each problem: they are many.
-    std::vector<KernelConfig> some;
-    for (std::size_t i = static_cast<std::size_t>(problem.m) % 11; i < all.size(); i += 11) some.push_back(all[i]);
+    const std::vector<KernelConfig> some = every(11, all, problem);
     ASSERT_FALSE(some.empty());
     ASSERT_NO_FATAL_FAILURE(build(some));
     const auto whole = DeviceGemm::create(*context, problem, 54, GemmValues::whole).value();

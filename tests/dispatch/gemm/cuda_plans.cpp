@@ -61,6 +61,14 @@ std::unique_ptr<GemmPlan> CudaGemmPlans::plan(const GemmProblem& problem, const 
   return made ? std::move(*made) : nullptr;
 }
 
+std::vector<KernelConfig> CudaGemmPlans::every(int step, const std::vector<KernelConfig>& configs,
+                                               const GemmProblem& problem) {
+  std::vector<KernelConfig> some;
+  for (auto i = static_cast<std::size_t>(problem.m % step); i < configs.size(); i += static_cast<std::size_t>(step))
+    some.push_back(configs[i]);
+  return some;
+}
+
 void CudaGemmPlans::repeat(const std::vector<Case>& cases) const {
   std::vector<KernelConfig> configs;
   for (const Case& one : cases) std::ranges::copy(configs_for(one.problem, one.all), std::back_inserter(configs));

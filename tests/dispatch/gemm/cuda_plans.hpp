@@ -28,6 +28,9 @@ class CudaGemmPlans : public ::testing::Test {
   /// One instance that splits k, of the pipeline named.
   [[nodiscard]] KernelConfig split_config(const GemmProblem& problem, Pipeline pipeline) const;
   void build(const std::vector<KernelConfig>& configs) const;
+  /// Every `step`-th, from another one on for each problem: they are many.
+  [[nodiscard]] static std::vector<KernelConfig> every(int step, const std::vector<KernelConfig>& configs,
+                                                       const GemmProblem& problem);
   [[nodiscard]] std::unique_ptr<GemmPlan> plan(const GemmProblem& problem, const KernelConfig& config) const;
 
   struct Case {

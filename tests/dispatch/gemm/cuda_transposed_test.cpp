@@ -68,10 +68,7 @@ TEST_F(CudaGemmPlans, TransposedTilesGiveTheSameSums) {
     }
     ASSERT_NE(other, nullptr);
     ASSERT_FALSE(configs.empty());
-    // Every seventh, another seventh for each problem: they are many.
-    std::vector<KernelConfig> some;
-    for (std::size_t i = static_cast<std::size_t>(problem.m) % 7; i < configs.size(); i += 7)
-      some.push_back(configs[i]);
+    std::vector<KernelConfig> some = every(7, configs, problem);
     some.push_back(*other);
     ASSERT_NO_FATAL_FAILURE(build(some));
     some.pop_back();

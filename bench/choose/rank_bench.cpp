@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <ctime>
 #include <map>
@@ -26,6 +27,13 @@ namespace {
 using namespace tilesmith;
 
 constexpr int kTurns = 5;
+
+/// False unless all of the text is a number.
+template <class Number>
+bool reads(const std::string& text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
 
 double processor_seconds() {
   std::timespec now{};
@@ -124,13 +132,23 @@ std::map<std::string, std::vector<ConvProblem>> drawn_convolutions(int count, st
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int count = argc > 1 ? std::atoi(argv[1]) : 500;
-  const auto seed = static_cast<std::uint64_t>(argc > 2 ? std::atoll(argv[2]) : 1);
+  int count = 500;
+  std::uint64_t seed = 1;
+  if ((argc > 1 && (!reads(argv[1], count) || count < 1)) || (argc > 2 && !reads(argv[2], seed)) || argc > 4) {
+    fmt::print(stderr, "usage: rank_bench [problems of an operation, 1 or more] [seed] [architecture]\n");
+    return 2;
+  }
   const std::string arch = argc > 3 ? argv[3] : "sm_90a";
   const Result<std::vector<CudaSpec>> specs = load_cuda_specs();
+  if (!specs) {
+    fmt::print(stderr, "{}\n", specs.error().text());
+    return 1;
+  }
   const auto spec = std::ranges::find_if(*specs, [&](const CudaSpec& one) { return one.arch.text() == arch; });
   if (spec == specs->end()) {
-    fmt::print(stderr, "no architecture {}\n", arch);
+    fmt::print(stderr, "no CUDA architecture {}; there are", arch);
+    for (const CudaSpec& one : *specs) fmt::print(stderr, " {}", one.arch.text());
+    fmt::print(stderr, "\n");
     return 2;
   }
   rank_all(*spec, drawn_convolutions(count, seed, {DataType::bf16, DataType::fp16, DataType::fp32, DataType::int8}));

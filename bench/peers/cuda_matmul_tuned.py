@@ -138,6 +138,8 @@ def main():
     begin = time.monotonic()
     shapes = [tuple(map(int, s.split(","))) for s in options.shapes.split(";")] if options.shapes else cuda_matmul.random_shapes(options.random, options.seed)
     first, step = map(int, options.part.split("/"))
+    if not 1 <= first <= step:
+        parser.error(f"--part {options.part}: I/N has I from 1 to N, for example 2/3")
     cells = [(kind, shape) for shape in sorted(shapes[first - 1 :: step], key=math.prod) for kind in options.types.split(",")]
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, rest {options.rest} s, bursts of {options.burst:g} ms, {options.rounds} rounds")
     near = {cell: candidates_of(*cell, options.candidates) for cell in cells}
@@ -175,6 +177,8 @@ def main():
     print(f"judged {len(rows)} of {len(cells)} after {time.monotonic() - begin:.1f} s")
     if rows:
         summary(rows)
+    if wrong := sorted({name for row in rows for name in row["wrong"]}):
+        sys.exit(f"results are not cuBLAS's: {', '.join(wrong)}")
 
 
 if __name__ == "__main__":

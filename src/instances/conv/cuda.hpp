@@ -33,12 +33,13 @@ using CudaConvRule = Rule<CudaConvSubject>;
 using CudaConvVisit =
     std::function<bool(const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused)>;
 
-/// Every config of a signature, by the chip's table and the widths of access. Those that are not wanted are left out
-/// before rules are asked, and whole pipelines before their configs are made.
+/// What a walk is to visit; without a condition all.
 struct CudaConvWanted {
-  std::function<bool(Pipeline pipeline)> pipeline;
-  std::function<bool(const KernelConfig& config)> config;
+  std::function<bool(Pipeline pipeline)> pipeline;         ///< asked before its configs are made
+  std::function<bool(const KernelConfig& config)> config;  ///< asked before its rules
 };
+
+/// Every config of a signature that is wanted, by the chip's table and the widths of access.
 void walk_cuda_conv(const CudaSpec& spec, const ConvSignature& signature, const CudaConvVisit& visit,
                     const CudaConvWanted& wanted = {});
 

@@ -118,8 +118,7 @@ constexpr CudaConvRule kWindowRules[] = {
      }},
     {"taps_share_steps",
      "a step has one tap, or two or four with equal shares of 64 channels of 16 bits, where slabs have a place of "
-     "their "
-     "own, and sums are split in backward weight alone",
+     "their own, and sums are split in backward weight alone",
      [](const CudaConvSubject& s) {
        const int taps = s.algorithm().tile[3];
        return taps == 0 || ((taps == 2 || taps == 4) && may_share_steps(s.signature(), s.algorithm(),

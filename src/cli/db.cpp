@@ -105,6 +105,10 @@ Status publish(const DbOptions& o) {
 }
 
 Status merge(const DbOptions& o) {
+  // Each can be read before the first is added.
+  for (const std::string& other : o.others) {
+    TS_ASSIGN([[maybe_unused]] const Database from, Database::open(other, Database::Mode::read));
+  }
   TS_ASSIGN(Database database, open(o, Database::Mode::write));
   for (const std::string& other : o.others) {
     TS_ASSIGN(const Database from, Database::open(other, Database::Mode::read));
@@ -150,12 +154,12 @@ Status import_files(const DbOptions& o) {
 }
 
 Status withdraw(const DbOptions& o) {
-  TS_ASSIGN(Database database, open(o, Database::Mode::write));
+  TS_ASSIGN(Database database, open(o, Database::Mode::change));
   return database.withdraw(o.run);
 }
 
 Status prune(const DbOptions& o) {
-  TS_ASSIGN(Database database, open(o, Database::Mode::write));
+  TS_ASSIGN(Database database, open(o, Database::Mode::change));
   TS_ASSIGN(const std::int64_t runs, database.prune());
   fmt::print("{} withdrawn runs removed\n", runs);
   return {};

@@ -28,18 +28,24 @@ Result<std::int64_t> integer_of(SqliteDatabase& database, std::string_view sql) 
   return row ? statement.integer(0) : 0;
 }
 
-std::unexpected<Error> not_ours(const SqliteDatabase& database, const char* what) {
-  return fail(ErrorCode::io, fmt::format("{} {}", database.path(), what),
-              "a file that tilesmith tune wrote, or a new name");
+std::unexpected<Error> not_ours(const SqliteDatabase& database, std::string_view what,
+                                std::string hint = "a file that tilesmith tune wrote, or a new name") {
+  return fail(ErrorCode::io, fmt::format("{} {}", database.path(), what), std::move(hint));
+}
+
+/// A recipe's key, which a damaged file may have lost.
+Result<Key128> key_in(const SqliteDatabase& database, const SqliteStatement& row, int column) {
+  const std::string text = row.text(column);
+  const auto key = Key128::parse(text);
+  if (!key) return not_ours(database, fmt::format("is damaged: {}", key.error().message), "a copy of it that is whole");
+  return *key;
 }
 
 }  // namespace
 
 Result<Database> Database::open(const std::filesystem::path& path, Mode mode) {
-  const bool writes = mode == Mode::write;
-  TS_ASSIGN(SqliteDatabase database,
-            SqliteDatabase::open(path, writes ? SqliteDatabase::Mode::write : SqliteDatabase::Mode::read));
-  if (writes) {
+  TS_ASSIGN(SqliteDatabase database, SqliteDatabase::open(path, mode));
+  if (mode != Mode::read) {
     // Readers see the state before a writer's commit, and go on reading while it writes.
     TS_TRY(database.write_ahead());
     TS_TRY(database.execute("PRAGMA synchronous=FULL"));
@@ -57,7 +63,8 @@ Result<Database> Database::open(const std::filesystem::path& path, Mode mode) {
   if (application != kApplication) return not_ours(database, "is no performance database");
   TS_ASSIGN(const std::int64_t schema, integer_of(database, "PRAGMA user_version"));
   if (schema != kSchema)
-    return not_ours(database, fmt::format("has schema {}, and this program reads {}", schema, kSchema).c_str());
+    return not_ours(database, fmt::format("has schema {}, and this program reads {}", schema, kSchema),
+                    "the tilesmith that wrote it, or a new name");
   return Database(std::move(database));
 }
 
@@ -163,14 +170,14 @@ Result<std::vector<StoredRace>> Database::races(std::string_view device_class) c
                       .race = {}};
     stored.race.problem = read_race.text(8);
     stored.race.line = read_race.text(9);
-    TS_ASSIGN(stored.race.incumbent, Key128::parse(read_race.text(10)));
+    TS_ASSIGN(stored.race.incumbent, key_in(database_, read_race, 10));
     read_entrant.bind(id);
     while (true) {
       TS_ASSIGN(const bool more, read_entrant.step());
       if (!more) break;
       Entrant entrant{
           .recipe = {}, .name = read_entrant.text(1), .failure = read_entrant.text(2), .least_s = read_entrant.real(3)};
-      TS_ASSIGN(entrant.recipe, Key128::parse(read_entrant.text(0)));
+      TS_ASSIGN(entrant.recipe, key_in(database_, read_entrant, 0));
       stored.race.entrants.push_back(std::move(entrant));
     }
     read_turn.bind(id);
@@ -178,7 +185,7 @@ Result<std::vector<StoredRace>> Database::races(std::string_view device_class) c
     while (true) {
       TS_ASSIGN(const bool more, read_turn.step());
       if (!more) break;
-      TS_ASSIGN(const Key128 key, Key128::parse(read_turn.text(0)));
+      TS_ASSIGN(const Key128 key, key_in(database_, read_turn, 0));
       while (entrant != stored.race.entrants.end() && entrant->recipe != key) ++entrant;
       const std::int64_t block = read_turn.integer(1);
       if (entrant == stored.race.entrants.end() || block < 0 || block > 1)

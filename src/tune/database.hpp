@@ -75,7 +75,7 @@ struct DatabaseGain {
 
 class Database {
  public:
-  enum class Mode : std::uint8_t { read, write };
+  using Mode = SqliteDatabase::Mode;
 
   /// In mode write the file is created when it is not there. Errors: not_found; io, also for a file that is no database
   /// of ours or has another version.

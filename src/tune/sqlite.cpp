@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <chrono>
 #include <system_error>
 #include <thread>
@@ -31,6 +32,16 @@ std::unexpected<Error> sqlite_error(sqlite3* database, const std::string& path, 
     default:
       return fail(ErrorCode::io, fmt::format("{}: {}", path, words));
   }
+}
+
+/// SQLite's name of a file that nobody changes.
+std::string immutable_name(const std::filesystem::path& path) {
+  std::string out = "file://";
+  for (const char c : std::filesystem::absolute(path).string())
+    out += std::isalnum(static_cast<unsigned char>(c)) || c == '/'
+               ? std::string(1, c)
+               : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  return out + "?immutable=1";
 }
 
 }  // namespace
@@ -78,16 +89,31 @@ std::string SqliteStatement::text(int column) const {
              : std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column)));
 }
 
-Result<SqliteDatabase> SqliteDatabase::open(const std::filesystem::path& path, Mode mode) {
-  std::error_code ignored;
-  if (mode == Mode::read && !std::filesystem::exists(path, ignored))
-    return fail(ErrorCode::not_found, fmt::format("there is no {}", path.string()), "tilesmith tune --db writes one");
+Result<SqliteDatabase> SqliteDatabase::connect(const std::filesystem::path& path, const std::string& name, int flags) {
   sqlite3* handle = nullptr;
-  const int flags = mode == Mode::read ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
-  const int code = sqlite3_open_v2(path.c_str(), &handle, flags | SQLITE_OPEN_EXRESCODE, nullptr);
+  const int code = sqlite3_open_v2(name.c_str(), &handle, flags | SQLITE_OPEN_EXRESCODE, nullptr);
   SqliteDatabase database(handle, path.string());
   if (code != SQLITE_OK) return sqlite_error(handle, path.string(), code);
   sqlite3_busy_timeout(handle, kWaitMilliseconds);
+  return database;
+}
+
+Result<SqliteDatabase> SqliteDatabase::open(const std::filesystem::path& path, Mode mode) {
+  std::error_code ignored;
+  if (mode != Mode::write && !std::filesystem::exists(path, ignored))
+    return fail(ErrorCode::not_found, fmt::format("there is no {}", path.string()), "tilesmith tune --db writes one");
+  if (std::filesystem::is_directory(path, ignored))
+    return fail(ErrorCode::io, fmt::format("{} is a folder", path.string()), "a file in it");
+  if (mode == Mode::write) return connect(path, path.string(), SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  if (mode == Mode::change) return connect(path, path.string(), SQLITE_OPEN_READWRITE);
+  TS_ASSIGN(SqliteDatabase database, connect(path, path.string(), SQLITE_OPEN_READONLY));
+  // Reading takes files beside a database in WAL mode, which a full disk and another's folder refuse. Where nothing is
+  // there, nobody writes.
+  const int code = sqlite3_exec(database.handle_.get(), "PRAGMA schema_version", nullptr, nullptr, nullptr) & 0xff;
+  const bool refused = code == SQLITE_CANTOPEN || code == SQLITE_READONLY || code == SQLITE_IOERR;
+  if (const auto log = std::filesystem::file_size(path.string() + "-wal", ignored);
+      refused && (log == 0 || log == static_cast<std::uintmax_t>(-1)))
+    return connect(path, immutable_name(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
   return database;
 }
 

@@ -43,6 +43,18 @@ TEST(TuneVerb, TunesShowsMergesPublishes) {
   EXPECT_EQ(run("db prune" + other).code, 0);
 }
 
+TEST(TuneVerb, AMistypedDatabaseIsNotMade) {
+  const auto folder = TemporaryDirectory::create("tilesmith-tune-verb-test-").value();
+  const std::string missing = (folder.path() / "missing.db").string(), made = (folder.path() / "made.db").string();
+  for (const std::string& words : {"db prune --db " + missing, "db withdraw 0 --db " + missing,
+                                   "db show --db " + missing, "db merge " + missing + " --db " + made}) {
+    const auto refused = run(words);
+    EXPECT_EQ(refused.code, 1) << words;
+    EXPECT_NE(refused.errors.find("there is no " + missing), std::string::npos) << words << refused.errors;
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
 TEST(TuneVerb, APolicyIsNamedInListAndTune) {
   const std::string problem = " -m 512 -n 1536 -k 7168 --dtype bf16";
   const auto listed = document(run("list --arch sm_90a --op gemm --candidates --json --policy inductor" + problem));

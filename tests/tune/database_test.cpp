@@ -1,6 +1,7 @@
 #include "tune/database.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -103,7 +104,41 @@ TEST_F(DatabaseTest, OtherFilesAreRefusedAndLeftAlone) {
   EXPECT_NE(Database::open(file("newer.db"), Database::Mode::read).error().message.find("schema 99"),
             std::string::npos);
   EXPECT_EQ(Database::open(file("none.db"), Database::Mode::read).error().code, ErrorCode::not_found);
+  EXPECT_EQ(Database::open(file("none.db"), Database::Mode::change).error().code, ErrorCode::not_found);
   EXPECT_FALSE(std::filesystem::exists(file("none.db")));
+  EXPECT_NE(Database::open(folder_.path(), Database::Mode::read).error().message.find("is a folder"),
+            std::string::npos);
+}
+
+TEST_F(DatabaseTest, ADamagedKeyIsSaidWithTheFile) {
+  const TuneRun run = sample_run('a', "1");
+  ASSERT_TRUE(open("a.db").add(run, sample_race("p", {1.0, 0.8})));
+  ASSERT_TRUE(SqliteDatabase::open(file("a.db"), SqliteDatabase::Mode::change)
+                  ->execute("UPDATE recipe SET key = 'x' || substr(key, 2)"));
+  const auto races = Database::open(file("a.db"), Database::Mode::read)->races();
+  ASSERT_FALSE(races);
+  EXPECT_EQ(races.error().code, ErrorCode::io);
+  EXPECT_NE(races.error().message.find("a.db is damaged"), std::string::npos) << races.error().text();
+}
+
+// A database in WAL mode has files beside it while it is open.
+TEST_F(DatabaseTest, IsReadWhereNothingCanBeWritten) {
+  const char* name = "a %20#?.db";
+  ASSERT_TRUE(open(name).add(sample_run('a', "1"), sample_race("p", {1.0, 0.8})));
+  ASSERT_FALSE(std::filesystem::exists(file(name).string() + "-shm"));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    constexpr rlimit kNothing{.rlim_cur = 0, .rlim_max = 0};
+    if (::setrlimit(RLIMIT_FSIZE, &kNothing) != 0) ::_exit(1);
+    const auto database = Database::open(file(name), Database::Mode::read);
+    if (!database) ::_exit(2);
+    const auto races = database->races();
+    ::_exit(races && races->size() == 1 ? 0 : 3);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(DatabaseTest, WritersAtTheSameTimeLoseNothing) {

@@ -34,8 +34,13 @@ json to_json(const std::vector<TunedChoice>& choices) {
   return out;
 }
 
+/// Names of devices come from outside; bytes that are no UTF-8 are replaced.
+std::string text_of(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 std::string digest_of(const json& choices) {
-  return to_hex(sha256(choices.dump()));
+  return to_hex(sha256(text_of(choices)));
 }
 
 auto order_of(const TunedChoice& choice) {
@@ -67,15 +72,16 @@ std::string TuningFile::to_text() const {
                                 kFormat, kCanonicalVersion, digest_of(list));
   const char* separator = "\n";
   for (const json& choice : list) {
-    out += separator + choice.dump();
+    out += separator + text_of(choice);
     separator = ",\n";
   }
   return out + "\n]}\n";
 }
 
 Result<TuningFile> TuningFile::parse(std::string_view origin, std::string_view text) {
-  const auto wrong = [&](std::string what, std::string hint = "a file that tilesmith db publish wrote") {
-    return fail(ErrorCode::parse, fmt::format("{}: {}", origin, what), std::move(hint));
+  const auto wrong = [&](std::string what, std::string hint = "a file that tilesmith db publish wrote",
+                         ErrorCode code = ErrorCode::parse) {
+    return fail(code, fmt::format("{}: {}", origin, what), std::move(hint));
   };
   TuningFile file;
   try {
@@ -96,7 +102,7 @@ Result<TuningFile> TuningFile::parse(std::string_view origin, std::string_view t
     }
     if (digest_of(choices) != document.at("digest").get<std::string>())
       return wrong("its choices do not match its digest: the file was changed or is torn",
-                   "publish it again, or copy it again");
+                   "publish it again, or copy it again", ErrorCode::corrupt);
   } catch (const json::exception& error) {
     return wrong(words_of(error));
   }

@@ -39,8 +39,9 @@ struct TuningFile {
   [[nodiscard]] std::string digest() const;
   [[nodiscard]] std::string to_text() const;
 
-  /// Errors: parse, which names `origin` and what is wrong: no JSON, another version, a field that is missing or of the
-  /// wrong kind, a digest that does not match, choices out of order.
+  /// Errors: corrupt, for choices that are not those of the digest; parse, which names `origin` and what is wrong: no
+  /// JSON, another version, a field that is missing or of the wrong kind, a digest that does not match, choices out of
+  /// order.
   [[nodiscard]] static Result<TuningFile> parse(std::string_view origin, std::string_view text);
   /// Errors: those of parse; io.
   [[nodiscard]] static Result<TuningFile> read(const std::filesystem::path& path);

@@ -63,6 +63,16 @@ TEST(TuningFile, ComesBackFromItsText) {
   EXPECT_EQ(again->digest(), file.digest());
 }
 
+// A device's name is bytes of its driver's.
+TEST(TuningFile, BytesThatAreNoUtf8AreReplaced) {
+  TuneRun run = sample_run('a', "1");
+  run.device_class += "\xff";
+  const TuningFile file = choices_of(std::vector<StoredRace>{{run, sample_race("p", {1.0, 0.8})}});
+  const auto again = TuningFile::parse("t.json", file.to_text());
+  ASSERT_TRUE(again) << again.error().text();
+  EXPECT_EQ(again->digest(), file.digest());
+}
+
 TEST(TuningFile, RefusesWhatIsNoWholeFileOfThisVersion) {
   const std::string text =
       choices_of(std::vector<StoredRace>{{sample_run('a', "1"), sample_race("p", {1.0, 0.8})}}).to_text();
@@ -80,6 +90,7 @@ TEST(TuningFile, RefusesWhatIsNoWholeFileOfThisVersion) {
   EXPECT_NE(message(with("\"tilesmith_tuning\": 1", "\"tilesmith_tuning\": 9")).find("format is 9"), std::string::npos);
   EXPECT_NE(message(with("\"keys\": \"v", "\"keys\": \"w")).find("keys have version w"), std::string::npos);
   EXPECT_NE(message(with("\"gain\":1.2", "\"gain\":1.3")).find("digest"), std::string::npos);
+  EXPECT_EQ(TuningFile::parse("t.json", with("\"gain\":1.2", "\"gain\":1.3")).error().code, ErrorCode::corrupt);
   EXPECT_NE(message(with("\"recipe\":\"0000", "\"recipe\":\"zzzz")), "accepted");
   for (std::size_t length = 0; length + 2 < text.size(); length += 7)
     EXPECT_NE(message(text.substr(0, length)), "accepted") << length;

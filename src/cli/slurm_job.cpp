@@ -21,9 +21,20 @@ std::string shell_words(const std::vector<std::string>& words) {
   return out;
 }
 
+/// A path in a directive of sbatch, which splits these lines at blanks and fills in what follows a %.
+std::string directive_path(const std::filesystem::path& folder, std::string_view pattern) {
+  std::string out = "\"";
+  for (const char c : folder.string()) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (c == '%') out += '%';
+    out += c;
+  }
+  return fmt::format("{}/{}\"", out, pattern);
+}
+
 std::string head_of(const SlurmJob& job, const std::string& name, const std::string& log) {
   std::string out = fmt::format("#!/bin/sh\n#SBATCH --job-name={}\n#SBATCH --output={}\n", name,
-                                (job.base.parent_path() / log).string());
+                                directive_path(job.base.parent_path(), log));
   for (const std::string& directive : job.directives) out += "#SBATCH " + directive + "\n";
   return out;
 }

@@ -12,6 +12,20 @@ namespace {
 using testing::document;
 using testing::run;
 
+/// sbatch splits the lines of directives at blanks, and fills in what follows a %.
+TEST(TuneSlurm, AFolderMayHaveAnyName) {
+  const auto folder = TemporaryDirectory::create("tilesmith-tune-slurm-test-").value();
+  const std::filesystem::path inside = folder.path() / "5% of \"all\"";
+  std::filesystem::create_directory(inside);
+  ASSERT_TRUE(write_file_atomic(inside / "p.txt", testing::lines_of_small_products()));
+  const auto written = run("tune gemm --slurm 2 --slurm-script --shapes",
+                           {(inside / "p.txt").string(), "--db", (inside / "a.db").string()});
+  ASSERT_EQ(written.code, 0) << written.errors;
+  const std::string script = read_file(inside / "a.db.tune.sbatch").value();
+  const std::string quoted = (folder.path() / "5%% of \\\"all\\\"").string();
+  EXPECT_NE(script.find("#SBATCH --output=\"" + quoted + "/tilesmith-tune-%A-%a.log\"\n"), std::string::npos) << script;
+}
+
 TEST(TuneSlurm, AnArrayTunesAndAJobBehindItMerges) {
   const auto folder = TemporaryDirectory::create("tilesmith-tune-slurm-test-").value();
   const auto path = [&](const char* name) { return (folder.path() / name).string(); };

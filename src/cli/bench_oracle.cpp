@@ -13,6 +13,7 @@
 #include "catalog/candidates.hpp"
 #include "choose/determinism.hpp"
 #include "choose/inductor.hpp"
+#include "cli/number_checks.hpp"
 #include "cli/signals.hpp"
 #include "cli/verbs.hpp"
 #include "problem/line.hpp"
@@ -145,7 +146,7 @@ void OracleCliOptions::add_to(CLI::App& verb) {
                   "With --judge: rank the candidates anew for this architecture (as list does), by the models of this "
                   "program")
       ->group(group);
-  verb.add_option("--sample", sample, "Random problems, unless problems are given")
+  verb.add_option("--sample,--samples", sample, "Random problems, unless problems are given")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str()
       ->group(group);
@@ -158,17 +159,17 @@ void OracleCliOptions::add_to(CLI::App& verb) {
       ->allow_extra_args(false)
       ->group(group);
   verb.add_option("--gflop", most_gflop, "Draw no problem of more work (default: 1, on a GPU 1000)")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->group(group);
   verb.add_option("--verify-gflop", verified_gflop, "Time problems of more work without verification")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative())
       ->capture_default_str()
       ->group(group);
   verb.add_option(
           "--candidates", candidates,
           "Candidates of a problem: dispatch's first 8, the model's first, and a sample of the others, the same "
           "kernels for each problem as far as they are valid; 0: all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative())
       ->capture_default_str()
       ->group(group);
   verb.add_option("--rounds", rounds, "Turns of each candidate, an even number: one half judges the other")
@@ -180,7 +181,7 @@ void OracleCliOptions::add_to(CLI::App& verb) {
       ->capture_default_str()
       ->group(group);
   verb.add_option("--budget", budget_s, "Seconds of measuring in all; problems that are left then are left out")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative())
       ->group(group);
   verb.add_option("--determinism", determinism, "bitwise, or tolerant: recipes too whose bits differ from run to run")
       ->capture_default_str()

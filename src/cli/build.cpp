@@ -13,6 +13,7 @@
 #include "base/progress.hpp"
 #include "cli/build_kernels.hpp"
 #include "cli/generate_ck.hpp"
+#include "cli/number_checks.hpp"
 #include "cli/selection.hpp"
 #include "cli/verbs.hpp"
 #include "codegen/generate.hpp"
@@ -249,9 +250,9 @@ void add_generate(CLI::App& app, int& exit_code) {
   verb->add_option("--ck-version", options->ck_version,
                    "AMD: the state of Composable Kernel that the sources are for, a month (default 2026-05)");
   verb->add_option("--sample", options->sample, "AMD: only so many sources, spread over the selection")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   verb->add_option("--max", options->max, "Refuse selections larger than this")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str();
   verb->callback([options, &exit_code] { exit_code = exit_code_of(generate_sources(*options)); });
 }

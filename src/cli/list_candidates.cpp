@@ -10,6 +10,7 @@
 
 #include "catalog/candidates.hpp"
 #include "choose/selection_policy.hpp"
+#include "cli/number_checks.hpp"
 #include "cli/operation_option.hpp"
 #include "cli/problem_arguments.hpp"
 #include "cli/serving/append_kv_words.hpp"
@@ -117,7 +118,7 @@ void CandidateOptions::add_to(CLI::App& verb) {
   verb.add_flag("--refused", refused, "With --candidates: what was refused, and why; with --json every config of it")
       ->group(group);
   verb.add_option("--threads", threads, "With --candidates on a CPU: threads of a call")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str()
       ->group(group);
   verb.add_option(

@@ -21,7 +21,6 @@ namespace {
 
 /// CLI11 says which argument it did not expect; we add what was probably meant.
 void print_usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  fmt::print(stderr, "error: {}\n", error.what());
   const CLI::App* verb = &app;
   std::string words = "tilesmith";
   while (!verb->get_subcommands().empty()) {
@@ -31,6 +30,14 @@ void print_usage_error(const CLI::App& app, const CLI::ParseError& error) {
   std::vector<std::string> known;
   for (const CLI::App* sub : verb->get_subcommands([](const CLI::App*) { return true; }))
     known.push_back(sub->get_name());
+  // Of a word that is none of the verb's CLI11 says that one is required, or that it expected none.
+  const std::vector<std::string> left = verb->remaining();
+  if (!known.empty() && !left.empty() && !left.front().starts_with('-')) {
+    fmt::print(stderr, "error: {} has no \"{}\"\nhint: {}: {}\n", words, left.front(), left.front(),
+               did_you_mean(left.front(), known));
+    return;
+  }
+  fmt::print(stderr, "error: {}\n", error.what());
   for (const CLI::Option* option : verb->get_options()) known.push_back(option->get_name());
   for (const std::string& word : verb->remaining()) {
     std::vector<std::string> begun;  // by a word that was cut short

@@ -77,7 +77,7 @@ Status stats(bool as_json) {
     nlohmann::json out = to_json(stats);
     out["path"] = store->root().string();
     out["counts"] = to_json(counts);
-    fmt::print("{}\n", out.dump(2));
+    fmt::print("{}", json_text(out));
   } else {
     fmt::print("{}: ", store->root().string());
     print(stats);
@@ -92,10 +92,9 @@ Status verify(bool as_json) {
   if (as_json) {
     nlohmann::json corrupt = nlohmann::json::array();
     for (const Error& error : verdict.corrupt) corrupt.push_back(error.text());
-    fmt::print("{}\n", nlohmann::json{{"checked", verdict.checked},
-                                      {"other_version_entries", verdict.other_version_entries},
-                                      {"corrupt", std::move(corrupt)}}
-                           .dump(2));
+    fmt::print("{}", json_text({{"checked", verdict.checked},
+                                {"other_version_entries", verdict.other_version_entries},
+                                {"corrupt", std::move(corrupt)}}));
   } else {
     for (const Error& error : verdict.corrupt) fmt::print("{}\n", error.text());
     fmt::print("{} entries checked, {} were corrupt\n", verdict.checked, verdict.corrupt.size());
@@ -114,7 +113,7 @@ Status prune(const std::string& max, OtherVersions others, bool as_json) {
   TS_ASSIGN(const std::unique_ptr<Store> store, open_store());
   TS_ASSIGN(const PruneResult result, store->prune(bytes, others));
   if (as_json) {
-    fmt::print("{}\n", nlohmann::json{{"removed", result.removed}, {"left", to_json(result.left)}}.dump(2));
+    fmt::print("{}", json_text({{"removed", result.removed}, {"left", to_json(result.left)}}));
   } else {
     fmt::print("{} entries removed; left: ", result.removed);
     print(result.left);

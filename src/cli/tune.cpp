@@ -10,6 +10,7 @@
 #include "base/json.hpp"
 #include "base/progress.hpp"
 #include "cli/logged_problems.hpp"
+#include "cli/number_checks.hpp"
 #include "cli/performance_database.hpp"
 #include "cli/problem_arguments.hpp"
 #include "cli/slurm_job.hpp"
@@ -42,9 +43,7 @@ struct TuneCliOptions {
         ->check(CLI::Range(2, 100'000))
         ->capture_default_str()
         ->group(group);
-    verb.add_option("--max-problems", max_problems, "Of these at most so many")
-        ->check(CLI::NonNegativeNumber)
-        ->group(group);
+    verb.add_option("--max-problems", max_problems, "Of these at most so many")->check(non_negative())->group(group);
     group = "How they are tuned";
     verb.add_option("--db", database, "The performance database (default: tuning.db in the cache directory)")
         ->group(group);
@@ -62,7 +61,7 @@ struct TuneCliOptions {
         ->group(group);
     verb.add_option("--workers", workers, "Compilers at a time")->check(CLI::Range(0, 1024))->group(group);
     verb.add_option("--candidates", candidates, "Recipes that race for a problem, the policy's best first; 0: all")
-        ->check(CLI::NonNegativeNumber)
+        ->check(non_negative())
         ->capture_default_str()
         ->group(group);
     verb.add_option("--budget", budget_s, "Seconds of timing for a problem")
@@ -270,8 +269,15 @@ Status tune_by_slurm(const TuneCliOptions& o, std::string_view operation, bool d
 template <class Op>
 Status tune_operation(const TuneCliOptions& o, const std::vector<GivenOption>& given) {
   if (o.slurm > 0) return tune_by_slurm(o, Op::kName, !given.empty());
+  if (!o.lists_problems() && (!o.shard.empty() || o.max_problems > 0))
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{} for one problem", o.shard.empty() ? "--max-problems" : "--shard"),
+                "with --shapes, --from-log or --category");
   TuneOptions options;
-  const std::vector<RangeOption> ranges = o.lists_problems() ? std::vector<RangeOption>() : ranges_in(given);
+  std::vector<RangeOption> ranges;
+  if (!o.lists_problems()) {
+    TS_ASSIGN(ranges, ranges_in(given));
+  }
   if (ranges.empty() && o.follow_s == 0) {
     TS_ASSIGN(options.problems, problems_of<Op>(o, given));
   }
@@ -366,7 +372,9 @@ Status tune_operation(const TuneCliOptions& o, const std::vector<GivenOption>& g
                summary.improved, summary.known, summary.skipped, options.database.string());
   // A part of few problems may have none.
   if (summary.raced + summary.known == 0 && (summary.skipped > 0 || o.shard.empty()))
-    return fail(ErrorCode::unsupported, "no problem could be tuned", "the skipped ones say why");
+    return fail(
+        ErrorCode::unsupported, "no problem could be tuned",
+        summary.skipped > 0 ? "the skipped ones say why" : fmt::format("problems of {}: there are none", Op::kName));
   return {};
 }
 

@@ -26,10 +26,17 @@ struct RangeOption {
   SizeRange range;
 };
 
-[[nodiscard]] inline std::vector<RangeOption> ranges_in(const std::vector<GivenOption>& given) {
+/// Error: invalid_argument, for numbers with a colon that are no range.
+[[nodiscard]] inline Result<std::vector<RangeOption>> ranges_in(const std::vector<GivenOption>& given) {
   std::vector<RangeOption> ranges;
-  for (std::size_t i = 0; i < given.size(); ++i)
-    if (const auto range = SizeRange::parse(given[i].text)) ranges.push_back({i, *range});
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const std::string& text = given[i].text;
+    if (const auto range = SizeRange::parse(text))
+      ranges.push_back({i, *range});
+    else if (text.find(':') != std::string::npos && text.find_first_not_of("0123456789:-") == std::string::npos)
+      return fail(ErrorCode::invalid_argument, fmt::format("{} {}: no range", given[i].name, text),
+                  "LEAST:LARGEST, whole numbers from 1 on, as in -m 1:8192");
+  }
   return ranges;
 }
 

@@ -77,6 +77,15 @@ TEST(Usage, MistakesAreUsageErrorsThatSayWhatWouldBeRight) {
       {"bench --workers -1", "a negative count"},
       {"bench --limit 0", "--limit 0"},
       {"bench --limit 1e300", "--limit 1e+300"},
+      {"tun gemm -m 3", "tilesmith has no \"tun\"\nhint: tun: did you mean 'run' or 'tune'?"},
+      {"run gem -m 3", "tilesmith run has no \"gem\"\nhint: gem: did you mean 'gemm'?"},
+      {"db shw", "tilesmith db has no \"shw\"\nhint: shw: did you mean 'show'?"},
+      {"store", "required"},
+      {"tune gemm -m 3 --shard 1/2", "--shard for one problem"},
+      {"tune gemm -m 3 --max-problems 2", "--max-problems for one problem"},
+      {"tune gemm -m 8:4", "-m 8:4: no range"},
+      {"tune gemm -m 1:8 --candidates -1", "--candidates: -1 is not a number from 0 on"},
+      {"bench --op gemm --oracle --samples 0", "--sample"},
       {"run attention_fwd --device gpu", "'gpu' is no device"},
       {"run attention_fwd --device rocm:0", "hip:N for an AMD GPU"},
       {"list --arch x86", "tilesmith arch names the architectures"},
@@ -350,6 +359,15 @@ TEST(Usage, StoreVerifyFailsOnceWhereThereWasDamage) {
     EXPECT_EQ(after.errors, "");
   }
   EXPECT_EQ(testing::document(run("store stats --json"))["quarantined"], 2);
+}
+
+TEST(Usage, APathThatIsNoUtf8StandsInJson) {
+  const auto folder = TemporaryDirectory::create("tilesmith-usage-test-").value();
+  const std::string store = (folder.path() / "caf\xe9").string();
+  const ProcessOutcome stats =
+      testing::run_by("TILESMITH_CACHE_DIR=" + store + " exec \"$0\" \"$@\"", "store stats --json");
+  ASSERT_EQ(stats.code, 0) << stats.errors;
+  EXPECT_EQ(testing::document(stats)["entries"], 0);
 }
 
 TEST(Usage, StoreStatsCountsWhatAllProcessesDid) {

@@ -14,7 +14,8 @@ class Error(Exception):
     """
 
     def __init__(self, message: str, hint: str = "", code: str = "invalid_argument") -> None:
-        super().__init__(f"{message} ({hint})" if hint else message)
+        # Not by the constructor of exceptions, which torch.compile does not trace.
+        self.args = (f"{message} ({hint})" if hint else message,)
         self.code = code
         self.message = message
         self.hint = hint

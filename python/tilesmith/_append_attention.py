@@ -38,6 +38,7 @@ def append_attention(given: tuple[Any, ...], new: tuple[Any, ...], rotary_style:
     repeated = library.repeated("append_attention", APPEND_KINDS)
     done = repeated.run(conditions.now, *given, *new, rotary_style)
     if done is not NotImplemented:
+        library.wrote(x.k, x.v, x.out, *new[-2:])
         return done
     if x.cu_seqlens_q is not None:
         x = x._replace(max_seqlen_q=library.longest(x.max_seqlen_q, x.cu_seqlens_q))
@@ -73,6 +74,7 @@ def append_attention(given: tuple[Any, ...], new: tuple[Any, ...], rotary_style:
     call.new_tokens(k_new, v_new, at_turned, slots, positions, cos, sin)
     call.run(q, k, v, out or library.address(result), library.address(lse), bias, alibi, sink, cu_seqlens_q, cu_seqlens_k,
              library.stream(call.stream_device))  # fmt: skip
+    library.wrote(x.k, x.v, x.out, *new[-2:])
     if call.repeats and library.kind == "torch" and (x.max_seqlen_q, x.max_seqlen_k) == (asked.max_seqlen_q, asked.max_seqlen_k):
         call.repeats -= 1
         outputs = (None if x.out is not None else library.output(WORD_OUT, 0, x.q, call.out_shape, call.out_type),

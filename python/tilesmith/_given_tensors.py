@@ -25,6 +25,8 @@ class TensorLibrary:
         self._types = {self._type, type(None)}
         self._grad_enabled: Callable[[], bool] = self._module.grad_enabled if self.kind == "torch" else bool
         self._raw_stream: Callable[[int], int] = self._module.raw_stream if self.kind == "torch" else int
+        #: Of tensors, which may be None: kernels wrote to them.
+        self.wrote: Callable[..., None] = self._module.tell_all_written if self.kind == "torch" else _nobody_asks
         self.address: Callable[[Any], int] = self._module.address
         self._described: Callable[[Sequence[Any]], tuple[object, Sequence[int]]] = self._module.described
 
@@ -87,6 +89,10 @@ class TensorLibrary:
     def stream(self, index: int) -> int:
         """The current one of that device; 0 for -1, the CPU."""
         return self._raw_stream(index) if index >= 0 else 0
+
+
+def _nobody_asks(*written: Any) -> None:
+    """NumPy's arrays have no versions."""
 
 
 _libraries: dict[type, TensorLibrary] = {}

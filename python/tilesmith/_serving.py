@@ -72,6 +72,7 @@ def _merged(outputs: Any, lses: Any, layout: Layout, out: Any) -> Any:
     result = library.new(first, call.shape, call.data_type) if out is None else out
     lse = library.new(first, call.lse_shape, "fp32")
     call.run(places[:-1], library.address(result), library.address(lse), library.stream(call.index))
+    library.wrote(out)
     return result, lse
 
 
@@ -166,4 +167,5 @@ def _appended(k: Any, v: Any, k_cache: Any, v_cache: Any, layout: Any, kv_layout
         call = _appends.keep(key, prepare_append(views, layout, kv_layout, rotary_style, bool(lengths_after)))
     turned = out_q if q is None or out_q is not None else library.new(q, call.q_shape, call.data_type)
     call.run(places, library.address(turned), library.stream(call.index))
+    library.wrote(k_cache, v_cache, k_row_scale, v_row_scale, out_q)
     return turned

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
+from torch.autograd.graph import increment_version
 
 from tilesmith._conditions import OptionValues, conditions
 from tilesmith._described import described as described, exchange
@@ -94,6 +95,16 @@ def describe(tensor: Optional[Tensor]) -> object:
 
 def address(tensor: Optional[Tensor]) -> int:
     return 0 if tensor is None else tensor.data_ptr()
+
+
+#: Of a tensor: kernels write behind torch's back, and a backward pass whose saved tensor changed must fail, as behind torch's own functions.
+tell_written = increment_version
+
+
+def tell_all_written(*tensors: Optional[Tensor]) -> None:
+    for tensor in tensors:
+        if tensor is not None:
+            tell_written(tensor)
 
 
 def longest(given: Optional[int], offsets: Optional[Tensor]) -> Optional[int]:

@@ -34,6 +34,7 @@ from tilesmith._torch import (
     raw_stream,
     repeated_calls,
     signed_seed,
+    tell_written,
     torch_threads,
     under,
     view_of,
@@ -62,6 +63,8 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
                     seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, block_table, seqlens_k, page_indices,
                     page_indptr, num_splits, batch_invariant, latent, kv_layout, out)  # fmt: skip
     if repeated is not NotImplemented:
+        if out is not None:
+            tell_written(out)
         return repeated
     longest_given = max_seqlen_q, max_seqlen_k
     plain = (bias is None and alibi is None and sink is None and q_scale is None and k_scale is None and v_scale is None
@@ -139,6 +142,8 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
         _keep(call, (q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale, dropout_p, seed, cu_seqlens_q,
                      cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, block_table, seqlens_k, page_indices, page_indptr, num_splits,
                      batch_invariant, latent, kv_layout, out))  # fmt: skip
+    if out is not None:
+        tell_written(out)
     return (result, lse) if return_lse else result
 
 
@@ -207,7 +212,7 @@ def attention_op(*given: Any, options: tuple[Any, ...] = ()) -> Any:
     x = Arguments(*given)
     differentiable = torch.is_grad_enabled() and any(
         each is not None and each.requires_grad
-        for each in (x.q, x.k, x.v, x.bias, x.alibi, x.sink, x.q_scale, x.k_scale, x.v_scale))  # fmt: skip
+        for each in (x.q, x.k, x.v, x.bias, x.alibi, x.sink, x.q_scale, x.k_scale, x.v_scale, x.out))  # fmt: skip
     if differentiable:
         check_differentiable(x)
     if forward_ad._current_level >= 0:

@@ -25,6 +25,7 @@ from tilesmith._torch import (
     no_gradient,
     raw_stream,
     signed_seed,
+    tell_all_written,
     torch_threads,
     under,
     view_of,
@@ -64,6 +65,7 @@ def _computed(x: Arguments) -> tuple[Optional[Tensor], ...]:
     if own != (None, None, None):
         call.check_apart(inputs, outputs)
     call.run(inputs, outputs, seed, raw_stream(call.stream_device) if call.stream_device >= 0 else 0)
+    tell_all_written(*own)
     return results
 
 

@@ -35,6 +35,7 @@ from tilesmith._torch import (
     options_here,
     raw_stream,
     repeated_calls,
+    tell_written,
     torch_threads,
     under,
     view_of,
@@ -74,11 +75,11 @@ def conv(form: str, a: Any, b: Any, scale: Any, bias: Any, residual: Any, out: A
     if call is None:
         call = _calls.keep(key, _prepared(form, tensors, packed, shape, g, out_dtype, activation))
     latest.call = call
-    if out is None:
-        out = a.new_empty_strided(shape, call.out_strides, dtype=DTYPES[call.out_type])
-    addresses = (a.data_ptr(), b.data_ptr(), 0, 0, 0, out.data_ptr()) if alone else map(address, (a, b, scale, bias, residual, out))
+    result: Tensor = a.new_empty_strided(shape, call.out_strides, dtype=DTYPES[call.out_type]) if out is None else out
+    addresses = (a.data_ptr(), b.data_ptr(), 0, 0, 0, result.data_ptr()) if alone else map(address, (a, b, scale, bias, residual, result))
     call.run(addresses, raw_stream(call.index) if call.kind == CUDA else 0)
-    result: Tensor = out
+    if out is not None:
+        tell_written(out)
     return result
 
 

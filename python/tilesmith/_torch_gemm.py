@@ -39,6 +39,8 @@ from tilesmith._torch import (
     options_here,
     raw_stream,
     repeated_calls,
+    tell_all_written,
+    tell_written,
     torch_threads,
     under,
     view_of,
@@ -64,6 +66,10 @@ def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: 
     repeated = _run(conditions.now, form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha,
                     beta, activation, gate, clamp, tf32, prefetch_weights)  # fmt: skip
     if repeated is not NotImplemented:
+        if out is not None:
+            tell_written(out)
+        if amax is not None:
+            tell_written(amax)
         return repeated
     if alpha.__class__ is not float:
         alpha = number("alpha", alpha)
@@ -135,6 +141,10 @@ def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: 
         call.repeats -= 1
         _keep(call, (form, a, b, c, bias, multiply, residual, *given_scales, out, groups, zero_b, a2, b2, amax, out_dtype, given_alpha, beta,
                      activation, gate, clamp, tf32, prefetch_weights), (scale_a, scale_b))  # fmt: skip
+    if out is not None:
+        tell_written(out)
+    if amax is not None:
+        tell_written(amax)
     return result
 
 
@@ -307,7 +317,10 @@ def gemm_list(lists: Lists, out_dtype: Any, alpha: Any, beta: Any, activation: A
         return _by_operators(lists, out_dtype, alpha, beta, activation, gate, clamp, tf32, options_here())
     if forward_ad._current_level >= 0:
         check_no_tangents("grouped_matmul", itertools.chain(*(each for each in lists if each is not None)))
-    return compute(_LIBRARY, lists, _type_name(out_dtype), alpha, beta, activation, gate, clamp, tf32)
+    results = compute(_LIBRARY, lists, _type_name(out_dtype), alpha, beta, activation, gate, clamp, tf32)
+    if lists.out is not None:
+        tell_all_written(*results)
+    return results
 
 
 def gemm_list_op(lists: Lists, out_dtype: Any, alpha: Any, beta: Any, activation: Any, gate: Any, clamp: Any, tf32: Any,
@@ -351,7 +364,7 @@ def gemm_op(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residua
     """matmul and its like as the operator: what torch.compile traces."""
     differentiable = torch.is_grad_enabled() and any(
         isinstance(each, Tensor) and each.requires_grad
-        for each in (a, b, c, bias, multiply, residual, scale_a, scale_b, a2, b2))  # fmt: skip
+        for each in (a, b, c, bias, multiply, residual, scale_a, scale_b, out, a2, b2, amax))  # fmt: skip
     if differentiable:
         check_differentiable(form, a, scale_a, scale_b, out, amax)
     if form == "packed":

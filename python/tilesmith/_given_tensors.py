@@ -47,7 +47,7 @@ class TensorLibrary:
         if library_of(name, tensor) != self.kind:
             raise WrongType(f"{name} is a {type(tensor).__name__}", f"a {'torch tensor' if self.kind == 'torch' else 'NumPy array'}, as the others are")
         if self._grad_enabled() and tensor.requires_grad:
-            raise self._module.no_gradient("serving")
+            self._module.refuse_gradient("serving")
         view: View = self._module.view_of(name, tensor)
         return view._replace(data_type=view.data_type.removeprefix("torch."))
 

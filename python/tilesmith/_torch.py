@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from contextlib import nullcontext
-from typing import Any, Iterable, Optional, overload
+from typing import Any, Iterable, NoReturn, Optional, overload
 
 import torch
 from torch import Tensor
@@ -124,9 +124,10 @@ def signed_seed(seed: int) -> int:
     return seed - (1 << 64) if seed >> 63 else seed
 
 
-def no_gradient(operation: str) -> Unsupported:
-    return Unsupported(f"a tensor requires a gradient, and {operation} is forward only",
-                       "call it under torch.no_grad(), or on detached tensors", "unsupported")  # fmt: skip
+def refuse_gradient(operation: str) -> NoReturn:
+    """Raises instead of giving the error to a caller's `raise`: in code that torch.compile traces, torch 2.11 loses that one."""
+    raise Unsupported(f"a tensor requires a gradient, and {operation} is forward only",
+                      "call it under torch.no_grad(), or on detached tensors", "unsupported")  # fmt: skip
 
 
 def options_here() -> tuple[Any, ...]:
@@ -164,7 +165,7 @@ def define(schema: str, implementation: Any, fake: Any, no_backward: Optional[st
     if no_backward:
 
         def refuse(context: Any, *gradients: Any) -> Any:
-            raise no_gradient(no_backward)
+            refuse_gradient(no_backward)
 
         torch.library.register_autograd(f"tilesmith::{name}", refuse, lib=operators)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from tilesmith import _append_attention
 from tilesmith._attention_call import Arguments, as_window, check_seed
 from tilesmith._errors import InvalidArgument
-from tilesmith._torch import NO_OPTIONS, OPTION_ARGUMENTS, argument_names, define, draw_seed, named_arguments, no_gradient, signed_seed, under
+from tilesmith._torch import NO_OPTIONS, OPTION_ARGUMENTS, argument_names, define, draw_seed, named_arguments, refuse_gradient, signed_seed, under
 
 _ARGUMENTS = (
     "Tensor q, Tensor(a!) k, Tensor(b!) v, str layout, bool causal, str mask, SymInt window_left, SymInt window_right, float? scale, "
@@ -28,7 +28,7 @@ def append_attention_op(given: tuple[Any, ...], new: tuple[Any, ...], rotary_sty
     """_append_attention.append_attention as the operator."""
     x = Arguments(*given)
     if torch.is_grad_enabled() and any(isinstance(each, Tensor) and each.requires_grad for each in (*given, *new)):
-        raise no_gradient("serving")
+        refuse_gradient("serving")
     drawn = draw_seed() if x.dropout_p and x.seed is None else None
     seed = None if x.seed is None else signed_seed(check_seed(x.seed))  # the operator's integers are signed
     window = as_window(x.window)

@@ -22,8 +22,8 @@ from tilesmith._torch import (
     grad_enabled,
     is_compiling,
     longest,
-    no_gradient,
     raw_stream,
+    refuse_gradient,
     signed_seed,
     tell_all_written,
     torch_threads,
@@ -79,7 +79,7 @@ def _results(x: Arguments, wanted: Wanted, own: tuple[Optional[Tensor], ...]) ->
 
 def _check_no_gradient(tensors: tuple[Any, ...]) -> None:
     if grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
-        raise no_gradient("attention_backward")
+        refuse_gradient("attention_backward")
     if forward_ad._current_level >= 0:
         check_no_tangents("attention_backward", tensors)
 

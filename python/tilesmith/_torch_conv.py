@@ -31,9 +31,9 @@ from tilesmith._torch import (
     grad_enabled,
     is_compiling,
     is_plain,
-    no_gradient,
     options_here,
     raw_stream,
+    refuse_gradient,
     repeated_calls,
     tell_written,
     torch_threads,
@@ -313,7 +313,7 @@ def _backward(ctx: Any, dy: Tensor) -> tuple[Optional[Tensor], ...]:
     a, b = ctx.saved_tensors
     rest, shapes = ctx.rest, ctx.shapes
     if rest["activation"] is not None:
-        raise no_gradient("the operator with activation")
+        refuse_gradient("the operator with activation")
     needed = dict(zip(_NAMES, ctx.needs_input_grad))  # without the last arguments, where they equal their defaults
     g = Geometry(tuple(rest["stride"]), tuple(zip(rest["pad"], rest["pad_high"])), tuple(rest["dilation"]), rest["groups"])
     options = (None, rest["threads"], rest["build"], rest["determinism"], rest["tuning"])  # the kernel's name is the forward's own

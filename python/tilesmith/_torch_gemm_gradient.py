@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tilesmith._errors import InvalidArgument, Unsupported
-from tilesmith._torch import NO_OPTIONS, TYPES, named_arguments, no_gradient
+from tilesmith._torch import NO_OPTIONS, TYPES, named_arguments, refuse_gradient
 
 DIFFERENTIABLE = ("matmul", "linear", "mm_plus_mm")
 _TYPES = ("fp32", "fp16", "bf16")
@@ -31,13 +31,13 @@ Product = Callable[[Tensor, Tensor, Optional[torch.dtype], float, bool, tuple[An
 def check_differentiable(form: str, a: Tensor, scale_a: Any, scale_b: Any, out: Any, amax: Any) -> None:
     """Of a product with an operand that requires a gradient. Errors: Unsupported, what has none."""
     if form == "packed":
-        raise no_gradient("linear of a packed weight")
+        refuse_gradient("linear of a packed weight")
     if form not in DIFFERENTIABLE:
-        raise no_gradient("grouped_matmul of groups")
+        refuse_gradient("grouped_matmul of groups")
     if TYPES.get(a.dtype) not in _TYPES:
-        raise no_gradient(f"a product of {a.dtype}")
+        refuse_gradient(f"a product of {a.dtype}")
     if isinstance(scale_a, Tensor) or isinstance(scale_b, Tensor):
-        raise no_gradient("a product with tensors of scales")
+        refuse_gradient("a product with tensors of scales")
     for name, given in (("out", out), ("amax", amax)):
         if given is not None:
             raise Unsupported(f"{name} is given, and a tensor requires a gradient", f"no {name}, or torch.no_grad()", "unsupported")
@@ -80,7 +80,7 @@ class Kept(NamedTuple):
 def gradients(product: Product, kept: Kept, saved: Sequence[Optional[Tensor]], dy: Tensor) -> dict[str, Tensor]:
     """By the operands' names. `saved`: a, b, a2 and b2, those that are read."""
     if kept.refused:
-        raise no_gradient(kept.refused)
+        refuse_gradient(kept.refused)
     a, b, a2, b2 = saved
     shapes = kept.shapes
     # (..., m, n), whatever dimensions a row or a column lacks.

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from tilesmith import _serving
-from tilesmith._torch import define, no_gradient
+from tilesmith._torch import define, refuse_gradient
 
 
 def _check_no_gradient(tensors: Any) -> None:
     if torch.is_grad_enabled() and any(isinstance(tensor, Tensor) and tensor.requires_grad for tensor in tensors):
-        raise no_gradient("serving")
+        refuse_gradient("serving")
 
 
 # ---------------------------------------------------------------------------------------------------- merge_states

@@ -50,7 +50,7 @@ def append_attention(given: tuple[Any, ...], new: tuple[Any, ...], rotary_style:
     options, threads = x.options, library.threads()
     call = _calls.by_key.get(key := (options, rotary_style, threads, described))
     if call is None:
-        views = [library.view(name, tensor) for name, tensor in zip(_NAMES, tensors)]
+        views: list[Any] = [library.view(name, tensor) for name, tensor in zip(_NAMES, tensors)]
         count = len(Tensors._fields)
         call = _calls.keep(key, prepare_append_attention(Tensors(*views[:count]), NewTensors(*views[count:]), options, rotary_style, threads))
     (q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, block_table, seqlens_k, page_indices, page_indptr, out, k_new,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Optional
+from typing import Any, Optional
 
 from tilesmith import _nvrtc
 from tilesmith._candidates import entry
@@ -164,7 +164,8 @@ def _without_numbers(x: Views) -> tuple[Views, list[tuple[int, int]]]:
     """The operands but scales without dimensions, which the products are multiplied by, and where the addresses of those go."""
     numbers = [(name, word) for name, word in (("scale_a", _SCALE_A), ("scale_b", _SCALE_B))
                if (view := getattr(x, name)) is not None and not view.shape]  # fmt: skip
-    return x._replace(**{name: None for name, _ in numbers}), [(ADDRESSED.index(name), word) for name, word in numbers]
+    without: dict[str, Any] = {name: None for name, _ in numbers}
+    return x._replace(**without), [(ADDRESSED.index(name), word) for name, word in numbers]
 
 
 def _is_part(view: View) -> bool:

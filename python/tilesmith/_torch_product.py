@@ -150,4 +150,4 @@ class _Differentiated(Function):
         return da, db, bias, dy if product.adds_residual else None, None
 
 
-differentiated = _Differentiated.apply
+differentiated: Any = _Differentiated.apply

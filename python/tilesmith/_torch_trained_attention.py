@@ -84,4 +84,4 @@ class _Differentiated(Function):
         return tuple(gradient if needed else None for gradient, needed in zip((*results, None), ctx.needs_input_grad))
 
 
-differentiated = _Differentiated.apply
+differentiated: Any = _Differentiated.apply

@@ -42,7 +42,7 @@ bool holds_some(const Selection& selection) {
 void Selection::add_to(CLI::App& verb) {
   verb.add_option("config", request.sweep_file, "Sweep file (JSON): a variant and allow-lists of traits");
   verb.add_option("--arch", request.arch, "Architecture, for example gfx950 or x86_64_v4");
-  verb.add_option("--op", operation, "attention, gemm or conv")->capture_default_str();
+  verb.add_option("--op", operation, "attention, attention_bwd (its variant bwd), gemm or conv")->capture_default_str();
   verb.add_option("--origin", origin,
                   "own: Tilesmith's kernels; ck: Composable Kernel's instances, the default for AMD chips");
   verb.add_option("--variant", request.variant,
@@ -75,6 +75,12 @@ Result<Listing> Selection::prepare() const {
     return fail(ErrorCode::invalid_argument, "--arch is missing", "tilesmith arch names the architectures");
   ListRequest asked = request;
   TS_ASSIGN(asked.operation, parse_operation_option(operation));
+  if (operation == AttentionBwd::kName) {
+    if (!asked.variant.empty() && asked.variant != "bwd")
+      return fail(ErrorCode::invalid_argument, fmt::format("--op {} beside --variant {}", operation, asked.variant),
+                  "--variant bwd, or --op attention");
+    asked.variant = "bwd";
+  }
   if (!origin.empty()) {
     TS_ASSIGN(asked.origin, parse_enum<Origin>(origin));
   }

@@ -132,6 +132,16 @@ TEST(Usage, WhatCannotBeDoneFails) {
   }
 }
 
+TEST(Usage, BackwardKernelsAreListedByTheOperationAndByTheVariant) {
+  for (const char* arch : {"x86_64_v4", "sm_90a", "gfx942"}) {
+    const std::string list = fmt::format("list --arch {} --count --dtype fp16 --head-dim 64 ", arch);
+    const std::string variant = run(list + "--variant bwd").output;
+    EXPECT_NE(variant, run(list + "--variant fwd").output);
+    EXPECT_EQ(run(list + "--op attention_bwd").output, variant);
+    EXPECT_EQ(run(list + "--op attention_bwd --variant fwd").code, 2);
+  }
+}
+
 TEST(Usage, JsonIsOneDocument) {
   const nlohmann::json arch = testing::document(run("arch --json"));
   EXPECT_GE(arch["cpu"]["levels"].size(), 4u);

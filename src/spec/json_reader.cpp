@@ -51,6 +51,8 @@ Result<json> JsonReader::parse(std::string_view file, std::string_view text) {
     const std::size_t at = std::min(error.byte, text.size());
     const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
     return fail(ErrorCode::parse, fmt::format("{}:{}: not valid JSON: {}", file, line, words_of(error)));
+  } catch (const json::exception& error) {  // a number that no double holds
+    return fail(ErrorCode::parse, fmt::format("{}: not valid JSON: {}", file, words_of(error)));
   }
 }
 

@@ -120,6 +120,7 @@ TEST(CpuSpec, KernelsWithoutCoefficientsOfConvolutionHaveThoseOfTheMostAlike) {
 
 TEST_F(BrokenSpec, BadJsonSaysTheLine) {
   EXPECT_NE(error_of("{\n\"arch\": 1,\n}").find("x.json:3: not valid JSON"), std::string::npos);
+  EXPECT_NE(error_of("{\"arch\": 1e999}").find("x.json: not valid JSON: number overflow"), std::string::npos);
   EXPECT_NE(error_of(std::string(1000000, '[')).find("nested deeper"), std::string::npos);
   EXPECT_FALSE(parse_cpu_spec("x.json", "").has_value());
 }

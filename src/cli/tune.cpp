@@ -124,7 +124,8 @@ void print(const TuneOutcome& outcome) {
 /// Problems of one operation that the log names; lines that cannot be read are said.
 template <class Op>
 Result<BenchProblems> problems_of_log(const TuneCliOptions& o) {
-  TS_ASSIGN(const std::string text, read_file(o.log));
+  TS_ASSIGN(std::string text, read_file(o.log));
+  if (o.follow_s > 0) text.resize(text.rfind('\n') + 1);  // what follows is a line that is being written
   const LoggedProblems logged = problems_in_log(text, o.log);
   for (const std::string& why : logged.refused) fmt::print(stderr, "no problem: {}\n", why);
   Shard part;

@@ -104,8 +104,8 @@ def check_arrays(names: Sequence[str], arrays: Sequence[Any]) -> None:
     """All are arrays, as the first is, or None."""
     for name, array in zip(names, arrays):
         if array is not None and (not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray)):
-            raise WrongType(f"{name} is a {type(array).__name__}, {names[0]} is a NumPy array",
-                            "NumPy arrays, none of them masked")  # fmt: skip
+            beside = "" if name == names[0] else f", {names[0]} is a NumPy array"
+            raise WrongType(f"{name} is a {type(array).__name__}{beside}", "NumPy arrays, none of them masked")
 
 
 def longest(given: Optional[int], offsets: np.ndarray) -> int:

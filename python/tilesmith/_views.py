@@ -78,7 +78,7 @@ def whole(name: str, value: object) -> int:
     except Exception:  # the value's own class may raise anything
         raise WrongType(f"{name} is {shown(value)}", "a whole number") from None
     if not -_MOST <= index < _MOST:  # the structure's fields have 64 bits, and would take the lower ones
-        if name != "seed" or not 0 <= index < 1 << 64:
+        if name != "seed":  # check_seed has its bounds
             raise InvalidArgument(f"{name} is {shown(value)}", "a whole number of at most 62 bits")
     return index
 

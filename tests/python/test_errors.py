@@ -65,6 +65,11 @@ def test_tensors(qkv):
         tilesmith.attention(q, [[1.0]], v)
     with pytest.raises(TypeError, match="v is a MaskedArray"):
         tilesmith.attention(q, k, np.ma.masked_array(v))
+    with pytest.raises(TypeError, match="^q is a MaskedArray [(]NumPy arrays, none of them masked[)]$"):
+        tilesmith.attention(np.ma.masked_array(q), k, v)
+    for seed in (-1, 2**64, 10**40):
+        with pytest.raises(tilesmith.InvalidArgument, match=r"seed is .* \(0 to 2\*\*64 - 1\)"):
+            tilesmith.attention(q, k, v, dropout_p=0.5, seed=seed)
     with pytest.raises(TypeError, match="q is fp32, k is fp16"):
         tilesmith.attention(q, k.astype(np.float16), v)
     with pytest.raises(TypeError, match="q, k and v are float64"):

@@ -3,6 +3,7 @@
 
 #include "base/json.hpp"
 #include "vocabulary/config.hpp"
+#include "vocabulary/empty_signature.hpp"
 #include "vocabulary/field_json.hpp"
 
 namespace tilesmith {
@@ -37,17 +38,7 @@ Result<KernelConfig> config_from_json(const json& from) {
 
   Operation operation{};
   TS_TRY(value_from_json(from["operation"], "$.operation", operation));
-  switch (operation) {
-    case Operation::attention:
-      config.signature.emplace<AttentionSignature>();
-      break;
-    case Operation::gemm:
-      config.signature.emplace<GemmSignature>();
-      break;
-    case Operation::conv:
-      config.signature.emplace<ConvSignature>();
-      break;
-  }
+  config.signature = empty_signature(operation);
   TS_TRY(std::visit([&](auto& signature) { return struct_from_json(from["signature"], "$.signature", signature); },
                     config.signature));
   TS_TRY(struct_from_json(from["algorithm"], "$.algorithm", config.algorithm));

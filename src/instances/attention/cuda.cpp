@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "instances/attention/gpu_rules.hpp"
 #include "kernels/cuda/common/mma_sm80.h"
 #include "spec/head_dims.hpp"
 #include "tilesmith/attention.hpp"
@@ -235,18 +236,8 @@ constexpr Rule<Subject> kRules[] = {
      [](const Subject& s) {
        return fmt::format("dropout {}, pipeline {}", s.signature().dropout, name_of(s.algorithm().pipeline));
      }},
-    {"mask_is_a_window", "bounds and diagonal are run-time numbers: a kernel only knows which sides are bounded",
-     [](const Subject& s) {
-       const MaskKind mask = s.signature().mask;
-       return mask == MaskKind::none || mask == MaskKind::causal || mask == MaskKind::generic;
-     },
-     [](const Subject& s) { return fmt::format("mask {}; no, causal or generic", name_of(s.signature().mask)); }},
-    {"negative_scale_matters", "with a soft cap or an elementwise bias the scores carry the scale's sign themselves",
-     [](const Subject& s) { return gpu_attention_signature(s.signature()) == s.signature(); },
-     [](const Subject& s) {
-       return fmt::format("negative_scale {}, soft_cap {}, bias {}", s.signature().negative_scale,
-                          s.signature().soft_cap, name_of(s.signature().bias));
-     }},
+    kMaskIsAWindow<Subject>,
+    kNegativeScaleMatters<Subject>,
     {"tile_m_is_whole_groups",
      "query rows come in warpgroups of 64, up to 3, for decode_wgmma one, or portably in warps of 16, up to 16, for "
      "decode 1, 2 or 4",

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "instances/attention/gpu_rules.hpp"
 #include "spec/head_dims.hpp"
 
 namespace tilesmith {
@@ -124,18 +125,8 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("cache {}, paged_kv {}, qscale {}", name_of(s.signature().cache), s.signature().paged_kv,
                           name_of(s.signature().qscale));
      }},
-    {"mask_is_a_window", "bounds and diagonal are run-time numbers: a kernel only knows which sides are bounded",
-     [](const Subject& s) {
-       const MaskKind mask = s.signature().mask;
-       return mask == MaskKind::none || mask == MaskKind::causal || mask == MaskKind::generic;
-     },
-     [](const Subject& s) { return fmt::format("mask {}; no, causal or generic", name_of(s.signature().mask)); }},
-    {"negative_scale_matters", "with a soft cap or an elementwise bias the scores carry the scale's sign themselves",
-     [](const Subject& s) { return gpu_attention_signature(s.signature()) == s.signature(); },
-     [](const Subject& s) {
-       return fmt::format("negative_scale {}, soft_cap {}, bias {}", s.signature().negative_scale,
-                          s.signature().soft_cap, name_of(s.signature().bias));
-     }},
+    kMaskIsAWindow<Subject>,
+    kNegativeScaleMatters<Subject>,
     {"instruction_is_there", "the chip's facts have a matrix instruction for the type with this fragment",
      has_instruction,
      [](const Subject& s) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "instances/attention/gpu_rules.hpp"
 #include "instances/attention_backward/families.hpp"
 #include "kernels/cuda/attention/backward/abi.h"
 #include "kernels/cuda/common/mma_sm80.h"
@@ -135,12 +136,7 @@ constexpr Rule<OfBackward> kCudaBackwardRules[] = {
        return fmt::format("pipeline {}, deterministic {}", name_of(s.algorithm().pipeline),
                           s.signature().deterministic);
      }},
-    {"mask_is_a_window", "bounds and diagonal are run-time numbers: a kernel only knows which sides are bounded",
-     [](const OfBackward& s) {
-       const MaskKind mask = s.signature().mask;
-       return mask == MaskKind::none || mask == MaskKind::causal || mask == MaskKind::generic;
-     },
-     [](const OfBackward& s) { return fmt::format("mask {}; no, causal or generic", name_of(s.signature().mask)); }},
+    kMaskIsAWindow<OfBackward>,
     {"tile_is_carried",
      "warpspec: 64 queries, or 128 where a row of dq is one column of 64, and 128 keys; flash: 128 rows and steps of "
      "64; mma_sm80: whole 16 rows and steps of 16 or 32; before and behind them rows, and the columns that are added "

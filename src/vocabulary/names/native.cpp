@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "vocabulary/canonical.hpp"
+#include "vocabulary/empty_signature.hpp"
 #include "vocabulary/field_value.hpp"
 
 namespace tilesmith {
@@ -309,17 +310,7 @@ Result<KernelConfig> parse_native_name(std::string_view name) {
   if (!reader.take_enum("", operation))
     return fail(ErrorCode::parse, fmt::format("kernel name \"{}\" names no operation", name.substr(0, 80)),
                 "attention_, gemm_ or conv_ first");
-  switch (operation) {
-    case Operation::attention:
-      config.signature.emplace<AttentionSignature>();
-      break;
-    case Operation::gemm:
-      config.signature.emplace<GemmSignature>();
-      break;
-    case Operation::conv:
-      config.signature.emplace<ConvSignature>();
-      break;
-  }
+  config.signature = empty_signature(operation);
   TS_TRY(std::visit([&](auto& signature) { return read_tokens(reader, signature); }, config.signature));
   TS_TRY(read_tokens(reader, config.algorithm));
   if (!reader.done())

@@ -295,6 +295,7 @@ TEST(GemmArguments, EmptyProblemsNeedNoMemory) {
     Call call(change);
     call.arguments.a.data = call.arguments.b.data = call.arguments.d = nullptr;
     call.accepted();
+    EXPECT_EQ(bytes_of(call.p), 0) << "B of a product without rows is not read";
   }
   Call no_k([](GemmProblem& p) { p.k = 0; });
   no_k.arguments.a.data = no_k.arguments.b.data = nullptr;

@@ -194,6 +194,7 @@ double flops_of(const ConvProblem& p) {
 }
 
 double bytes_of(const ConvProblem& p) {
+  if (p.batch == 0 && p.direction != ConvDirection::backward_weight) return 0;  // nothing is written
   const double read = bits_of(p.data_type) / 8, written = bits_of(p.type_out) / 8;
   const auto bytes = [&](ConvDirection written_by, std::int64_t elements) {
     return static_cast<double>(elements) * (p.direction == written_by ? written : read);

@@ -320,6 +320,7 @@ double flops_of(const GemmProblem& p) {
 }
 
 double bytes_of(const GemmProblem& p) {
+  if (p.m == 0 || p.n == 0 || p.batch == 0) return 0;  // nothing is written, so nothing is read
   const auto matrix = [](DataType type, std::int64_t rows, std::int64_t columns) {
     return bits_of(type) / 8.0 * static_cast<double>(rows) * static_cast<double>(columns);
   };

@@ -12,7 +12,8 @@ const CudaSpec& hopper() {
   return *std::ranges::find_if(specs, [](const CudaSpec& spec) { return spec.arch.text() == "sm_90a"; });
 }
 
-ConvProblem conv_line(std::int64_t in, std::int64_t filter, std::int64_t stride, std::int64_t dilation, std::int64_t pad) {
+ConvProblem conv_line(std::int64_t in, std::int64_t filter, std::int64_t stride, std::int64_t dilation,
+                      std::int64_t pad) {
   ConvProblem p{.direction = ConvDirection::backward_data,
                 .data_type = DataType::bf16,
                 .type_out = DataType::bf16,

@@ -1,5 +1,5 @@
-// Convolution as products of windows on CUDA: the phases of backward data are the definition's, and tiles, parts and clusters
-// fit the problem.
+// Convolution as products of windows on CUDA: the phases of backward data are the definition's, and tiles, parts and
+// clusters fit the problem.
 #include "choose/conv/cuda.hpp"
 
 #include <gtest/gtest.h>

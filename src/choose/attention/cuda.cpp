@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "choose/attention/cuda_few_queries.hpp"
 #include "choose/attention/cuda_terms.hpp"
 #include "choose/attention/gpu_signature.hpp"
+#include "choose/attention/whole_rows.hpp"
 #include "choose/gpu_serves.hpp"
 #include "instances/attention/cuda.hpp"
 #include "problem/attention/problem.hpp"
@@ -220,11 +222,25 @@ std::vector<Candidate> candidates_for(const CudaSpec& spec, const AttentionSigna
   return candidates;
 }
 
+/// The same and, where rows begin anywhere, the kernels that compute the problem on copies, as predictions rank both.
+std::vector<Candidate> all_candidates_for(const CudaSpec& spec, const AttentionSignature& signature,
+                                          const AttentionProblem& problem) {
+  std::vector<Candidate> own = candidates_for(spec, signature, problem);
+  if (!may_copy_rows(problem)) return own;
+  const AttentionProblem whole = with_whole_rows(problem);
+  std::vector<Candidate> on_copies = candidates_for(spec, gpu_signature_of(whole), whole), out;
+  std::erase_if(on_copies, [](const Candidate& one) { return !is_worth_copies(one.recipe.main()); });
+  for (Candidate& one : on_copies) one.predicted_seconds += copy_seconds(spec, problem);
+  std::ranges::merge(on_copies, own, std::back_inserter(out), {}, &Candidate::predicted_seconds,
+                     &Candidate::predicted_seconds);
+  return out;
+}
+
 }  // namespace
 
 Result<Ranking> rank(const CudaSpec& spec, const AttentionProblem& problem) {
   const AttentionSignature signature = gpu_signature_of(problem);
-  std::vector<Candidate> candidates = candidates_for(spec, signature, problem);
+  std::vector<Candidate> candidates = all_candidates_for(spec, signature, problem);
   if (candidates.empty()) return std::unexpected(why_none(spec, signature, cuda_attention_shape(problem)));
   return Ranking{std::move(candidates), is_fitted_for(spec, signature) ? "fitted model" : "tile table"};
 }
@@ -246,7 +262,9 @@ std::vector<ModelTerms> model_terms(const CudaSpec& spec, const AttentionProblem
 
 Status serves(const CudaSpec& spec, const KernelConfig& config, const AttentionProblem& problem) {
   TS_TRY(is_instance(config, spec, Operation::attention, cuda_attention_rules()));
-  if (!has_traits(config, problem)) return other_signature(config, gpu_signature_of(problem));
+  if (!has_traits(config, problem) &&
+      !(copies_rows(config, problem) && has_traits(config, with_whole_rows(problem))))
+    return other_signature(config, gpu_signature_of(problem));
   if (!reads_pages(config, cuda_attention_shape(problem)))
     return fail(ErrorCode::invalid_argument,
                 fmt::format("kernel {} does not read vectorized pages", native_name(config)),
@@ -257,7 +275,7 @@ Status serves(const CudaSpec& spec, const KernelConfig& config, const AttentionP
 Result<std::vector<Refusal>> refusals(const CudaSpec& spec, const AttentionProblem& problem) {
   const AttentionSignature signature = gpu_signature_of(problem);
   const CudaAttentionShape shape = cuda_attention_shape(problem);
-  RefusalList list(candidates_for(spec, signature, problem));
+  RefusalList list(all_candidates_for(spec, signature, problem));
   walk_cuda_attention(
       spec, signature, packings_of(shape), [&](const KernelConfig& config, const CudaTile&, const auto* refused) {
         if (refused != nullptr)

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "choose/attention/whole_rows.hpp"
 #include "choose/attention_backward/cuda_model.hpp"
 #include "instances/attention_backward/cuda.hpp"
 #include "problem/attention/problem.hpp"
@@ -77,6 +78,15 @@ Result<Ranking> rank(const CudaSpec& spec, const AttentionBackwardProblem& probl
       candidates.push_back({cuda_backward_recipe(config), predicted_seconds(config, row, spec, problem)});
     return true;
   });
+  if (may_copy_rows(problem)) {
+    const AttentionBackwardProblem whole = with_whole_rows(problem);
+    walk_problem(spec, whole, [&](const KernelConfig& config, const CudaBackwardTile& row, const auto* refused) {
+      if (refused == nullptr && is_worth_copies(config))
+        candidates.push_back({cuda_backward_recipe(config),
+                              predicted_seconds(config, row, spec, whole) + copy_seconds(spec, problem)});
+      return true;
+    });
+  }
   if (candidates.empty()) return std::unexpected(why_no_backward(spec, cuda_signature_of(problem)));
   best_first(candidates);
   return Ranking{std::move(candidates), "cost model"};
@@ -104,6 +114,9 @@ Status serves(const CudaSpec& spec, const Recipe& recipe, const AttentionBackwar
   const Recipe whole = cuda_backward_recipe(products);
   if (recipe != whole) return other(recipe_name(whole));
   if (has_cuda_backward_traits(products.attention(), want)) return {};
+  if (copies_rows(products, problem) &&
+      has_cuda_backward_traits(products.attention(), cuda_signature_of(with_whole_rows(problem))))
+    return {};
   return other(fmt::format("products like {}",
                            native_name({.arch = products.arch, .signature = want, .algorithm = products.algorithm})));
 }

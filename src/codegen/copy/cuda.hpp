@@ -1,4 +1,4 @@
-// The source of the kernel that copies rows to rows of whole 16 bytes. There is one, for all types.
+// The sources of the kernels that copy rows. There is one of each, for all types.
 #pragma once
 
 #include "base/error.hpp"
@@ -7,6 +7,10 @@
 
 namespace tilesmith {
 
+/// To rows of whole 16 bytes: two matrices.
 [[nodiscard]] Result<Source> cuda_pad_rows_source(const CudaSpec& spec);
+
+/// Of the heads of up to five tensors, to rows of whole 16 bytes or back.
+[[nodiscard]] Result<Source> cuda_copy_rows_source(const CudaSpec& spec);
 
 }  // namespace tilesmith

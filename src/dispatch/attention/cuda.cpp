@@ -5,6 +5,8 @@
 #include "base/log.hpp"
 #include "choose/attention/cuda.hpp"
 #include "choose/attention/cuda_decode.hpp"
+#include "choose/attention/whole_rows.hpp"
+#include "codegen/copy/cuda.hpp"
 #include "dispatch/attention/append_plan.hpp"
 #include "dispatch/attention/cuda_append_plan.hpp"
 #include "dispatch/attention/cuda_decode_plan.hpp"
@@ -45,6 +47,14 @@ CudaSplitMemory& CudaAttention::split_memory(const CudaContext& context) {
   return *split_memory_;
 }
 
+Result<CudaRowCopier> CudaAttention::copier(const CudaContext& context, BuildPolicy build) {
+  TS_ASSIGN(const Source source, cuda_copy_rows_source(spec_));
+  TS_ASSIGN(CudaKernel kernel, registry_.find(context, source, build));
+  const std::lock_guard lock(mutex_);
+  if (copied_rows_ == nullptr) copied_rows_ = std::make_unique<CudaSplitMemory>(context);
+  return CudaRowCopier{std::move(kernel), *copied_rows_, spec_};
+}
+
 Result<std::unique_ptr<AttentionPlan>> CudaAttention::plan(const AttentionProblem& problem, const Candidate& chosen,
                                                            std::string reason, BuildPolicy build) {
   if (problem.append) {
@@ -52,6 +62,12 @@ Result<std::unique_ptr<AttentionPlan>> CudaAttention::plan(const AttentionProble
     if (writes_new_keys(chosen.recipe.main(), cuda_attention_shape(problem)))
       return cuda_append_plan(problem, std::move(attend), append_);
     return append_plan(problem, std::move(attend), append_);
+  }
+  if (copies_rows(chosen.recipe.main(), problem)) {
+    TS_ASSIGN(const CudaContext* device, CudaContext::of(device_index_));
+    TS_ASSIGN(const CudaRowCopier copies, copier(*device, build));
+    TS_ASSIGN(auto attend, plan(with_whole_rows(problem), chosen, std::move(reason), build));
+    return cuda_whole_rows_plan(problem, std::move(attend), copies);
   }
   const KernelConfig& config = chosen.recipe.main();
   TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "dispatch/attention/cuda_tile_counters.hpp"
+#include "dispatch/attention/cuda_whole_rows.hpp"
 #include "dispatch/attention/ranked_lengths.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/cuda_registry.hpp"
@@ -27,6 +28,7 @@ class CudaAttention final : public OperationBackend<AttentionFwd> {
  private:
   [[nodiscard]] Result<CudaTileCounters*> counters(const CudaContext& context);
   [[nodiscard]] CudaSplitMemory& split_memory(const CudaContext& context);
+  [[nodiscard]] Result<CudaRowCopier> copier(const CudaContext& context, BuildPolicy build);
 
   int device_index_;
   const CudaSpec& spec_;
@@ -36,6 +38,7 @@ class CudaAttention final : public OperationBackend<AttentionFwd> {
   std::mutex mutex_;
   std::unique_ptr<CudaTileCounters> counters_;     ///< made by the first plan
   std::unique_ptr<CudaSplitMemory> split_memory_;  ///< made by the first plan that splits keys
+  std::unique_ptr<CudaSplitMemory> copied_rows_;   ///< made by the first plan that copies rows
 };
 
 }  // namespace tilesmith

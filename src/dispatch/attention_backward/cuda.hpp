@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 
+#include "dispatch/attention/cuda_whole_rows.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/cuda_registry.hpp"
 #include "dispatch/cuda_split_memory.hpp"
@@ -26,12 +27,14 @@ class CudaAttentionBackward final : public OperationBackend<AttentionBwd> {
 
  private:
   [[nodiscard]] CudaSplitMemory& memory(const CudaContext& context);
+  [[nodiscard]] Result<CudaRowCopier> copier(const CudaContext& context, BuildPolicy build);
 
   int device_index_;
   const CudaSpec& spec_;
   CudaRegistry& registry_;
   std::mutex mutex_;
   std::unique_ptr<CudaSplitMemory> memory_;  ///< made by the first plan
+  std::unique_ptr<CudaSplitMemory> copied_rows_; ///< made by the first plan that copies rows
 };
 
 }  // namespace tilesmith

@@ -7,6 +7,8 @@
 #include <array>
 #include <random>
 
+#include "choose/attention/whole_rows.hpp"
+#include "dispatch/cuda_backend.hpp"
 #include "dispatch/test_store.hpp"
 #include "problem/describe.hpp"
 #include "runtime/cuda/device.hpp"
@@ -143,6 +145,47 @@ RandomCall<AttentionBwd> random_passing(std::uint64_t seed) {
   call.numbers.seed = seed;
   if (p.dropout) call.numbers.dropout_probability = 0.2F;
   return call;
+}
+
+/// Rows that begin anywhere, of sequences of one length.
+RandomCall<AttentionBwd> random_odd(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto between = [&](std::int64_t least, std::int64_t most) {
+    return least + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most - least + 1));
+  };
+  RandomCall<AttentionBwd> call = random_backward(seed);
+  AttentionBackwardProblem& p = call.problem;
+  p.data_type = between(0, 1) == 0 ? DataType::fp16 : DataType::bf16;
+  p.mode = SequenceMode::batch;
+  p.head_dim_qk = between(1, 128);
+  p.head_dim_v = between(0, 2) == 0 ? between(1, 128) : p.head_dim_qk;
+  p.unaligned = true;
+  return call;
+}
+
+TEST_P(CudaAttentionBackwardSeedsTest, GradientsOfCopiedRowsAgreeWithTheReferenceOnEveryKernel) {
+  const auto backend = open_backend(kBackwardDevice, 1).value();
+  for (int i = 0; i < 3; ++i) {
+    const auto problem_case = AttentionBackwardCase::create(random_odd(static_cast<std::uint64_t>(3 * GetParam() + i)));
+    ASSERT_TRUE(problem_case) << problem_case.error().text();
+    const AttentionBackwardProblem& problem = problem_case->problem();
+    auto* const operation = backend->find<AttentionBwd>().value();
+    int copied = 0;
+    for (const Candidate& one : operation->rank(problem).value().candidates) {
+      if (!copies_rows(one.recipe.main(), problem)) continue;
+      SCOPED_TRACE(recipe_name(one.recipe) + "\n" + describe(problem));
+      const auto plan = operation->plan(problem, one, "a test", BuildPolicy::allowed);
+      ASSERT_TRUE(plan) << plan.error().text();
+      EXPECT_EQ((*plan)->info().steps.front().role, "pad");
+      auto trial = Trial<AttentionBwd>::create(*problem_case, kBackwardDevice);
+      ASSERT_TRUE(trial) << trial.error().text();
+      const auto verdict = trial->verify(**plan, **problem_case->reference());
+      ASSERT_TRUE(verdict) << verdict.error().text();
+      EXPECT_EQ(verdict->outcome, Outcome::pass) << verdict->tensor << ": " << verdict->reason;
+      ++copied;
+    }
+    EXPECT_GT(copied, 0) << describe(problem);
+  }
 }
 
 TEST_P(CudaAttentionBackwardSeedsTest, GradientsOfScoresThatPassThroughMemoryAgreeWithTheReference) {

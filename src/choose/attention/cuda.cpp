@@ -262,8 +262,7 @@ std::vector<ModelTerms> model_terms(const CudaSpec& spec, const AttentionProblem
 
 Status serves(const CudaSpec& spec, const KernelConfig& config, const AttentionProblem& problem) {
   TS_TRY(is_instance(config, spec, Operation::attention, cuda_attention_rules()));
-  if (!has_traits(config, problem) &&
-      !(copies_rows(config, problem) && has_traits(config, with_whole_rows(problem))))
+  if (!has_traits(config, problem) && !(copies_rows(config, problem) && has_traits(config, with_whole_rows(problem))))
     return other_signature(config, gpu_signature_of(problem));
   if (!reads_pages(config, cuda_attention_shape(problem)))
     return fail(ErrorCode::invalid_argument,

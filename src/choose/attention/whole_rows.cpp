@@ -6,7 +6,7 @@
 namespace tilesmith {
 namespace {
 
-std::int64_t copied_bytes(const AttentionRows& rows) {
+std::int64_t bytes_to_copy(const AttentionRows& rows) {
   std::int64_t uneven = 0;
   for (const HeadRows& one : {rows.q, rows.k, rows.v, rows.o})
     if (one.row_bytes != one.whole_bytes()) uneven += one.copied().bytes();
@@ -14,9 +14,9 @@ std::int64_t copied_bytes(const AttentionRows& rows) {
 }
 
 /// Two launches, which read and write so many tensors of each kind.
-double seconds_of(const CudaSpec& spec, const AttentionProblem& p, double tensors) {
+double seconds_of_copies(const CudaSpec& spec, const AttentionProblem& p, double tensors) {
   constexpr int kLaunches = 2;
-  const double bytes = tensors * static_cast<double>(copied_bytes(rows_of(p)));
+  const double bytes = tensors * static_cast<double>(bytes_to_copy(rows_of(p)));
   return kLaunches * 1e-6 * spec.gemm.pad_us + spec.reference.memory_seconds(2 * bytes);
 }
 
@@ -26,7 +26,7 @@ std::int64_t whole_head_dim(std::int64_t head_dim, DataType type) {
 }
 
 template <class Problem>
-Problem whole(Problem p) {
+Problem whole_rows_of(Problem p) {
   p.head_dim_qk = whole_head_dim(p.head_dim_qk, p.data_type);
   p.head_dim_v = whole_head_dim(p.head_dim_v, p.data_type);
   p.unaligned = false;
@@ -70,11 +70,11 @@ bool may_copy_rows(const AttentionBackwardProblem& p) {
 }
 
 AttentionProblem with_whole_rows(AttentionProblem p) {
-  return whole(p);
+  return whole_rows_of(p);
 }
 
 AttentionBackwardProblem with_whole_rows(AttentionBackwardProblem p) {
-  return whole(p);
+  return whole_rows_of(p);
 }
 
 bool is_worth_copies(const KernelConfig& config) {
@@ -90,11 +90,11 @@ bool copies_rows(const KernelConfig& config, const AttentionBackwardProblem& p) 
 }
 
 double copy_seconds(const CudaSpec& spec, const AttentionProblem& p) {
-  return seconds_of(spec, p, 1);
+  return seconds_of_copies(spec, p, 1);
 }
 
 double copy_seconds(const CudaSpec& spec, const AttentionBackwardProblem& p) {
-  return seconds_of(spec, forward_of(p), 2);  // each tensor and its gradient
+  return seconds_of_copies(spec, forward_of(p), 2);  // each tensor and its gradient
 }
 
 }  // namespace tilesmith

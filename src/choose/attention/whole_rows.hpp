@@ -20,9 +20,7 @@ struct HeadRows {
 
   /// Of the row that a kernel takes.
   [[nodiscard]] std::int64_t whole_bytes() const { return (row_bytes + 15) / 16 * 16; }
-  [[nodiscard]] PaddedRows copied() const {
-    return {.batch = batch * heads, .rows = rows, .row_bytes = whole_bytes()};
-  }
+  [[nodiscard]] PaddedRows copied() const { return {.batch = batch * heads, .rows = rows, .row_bytes = whole_bytes()}; }
 };
 
 struct AttentionRows {

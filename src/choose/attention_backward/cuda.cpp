@@ -82,8 +82,8 @@ Result<Ranking> rank(const CudaSpec& spec, const AttentionBackwardProblem& probl
     const AttentionBackwardProblem whole = with_whole_rows(problem);
     walk_problem(spec, whole, [&](const KernelConfig& config, const CudaBackwardTile& row, const auto* refused) {
       if (refused == nullptr && is_worth_copies(config))
-        candidates.push_back({cuda_backward_recipe(config),
-                              predicted_seconds(config, row, spec, whole) + copy_seconds(spec, problem)});
+        candidates.push_back(
+            {cuda_backward_recipe(config), predicted_seconds(config, row, spec, whole) + copy_seconds(spec, problem)});
       return true;
     });
   }

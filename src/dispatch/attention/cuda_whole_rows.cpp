@@ -14,25 +14,25 @@
 namespace tilesmith {
 namespace {
 
-constexpr std::size_t kApart = 256;
-constexpr std::int64_t kUnit = 16;  // bytes that the copy engine's rows are multiples of
+constexpr std::size_t kCopiesApart = 256;
+constexpr std::int64_t kRowUnit = 16;  // bytes that the copy engine's rows are multiples of
 
 /// The plan of the copies with the copies' share of the workspace, behind its own.
-PlanInfo info_of(PlanInfo info, std::int64_t bytes) {
-  info.steps.insert(info.steps.begin(), {.kernel = "copy_rows",
-                                         .role = "whole_rows",
-                                         .what = "copies what has other rows to rows of whole 16 bytes"});
-  info.steps.push_back({.kernel = "copy_rows", .role = "true_rows", .what = "copies the results back"});
-  const std::size_t offset = (info.workspace_bytes + kApart - 1) / kApart * kApart;
+PlanInfo info_with_copies(PlanInfo info, std::int64_t bytes) {
+  info.steps.insert(
+      info.steps.begin(),
+      {.kernel = "copy_rows", .role = "pad", .what = "copies what has other rows to rows of whole 16 bytes"});
+  info.steps.push_back({.kernel = "copy_rows", .role = "unpad", .what = "copies the results back"});
+  const std::size_t offset = (info.workspace_bytes + kCopiesApart - 1) / kCopiesApart * kCopiesApart;
   info.workspace.push_back({.name = "whole rows", .offset = offset, .bytes = static_cast<std::size_t>(bytes)});
   info.workspace_bytes = offset + static_cast<std::size_t>(bytes);
   return info;
 }
 
 /// The copies of one call: tells each tensor's place to the call of the plan between them.
-class Copies {
+class RowCopies {
  public:
-  Copies(std::byte* memory, std::int64_t element_bytes) : memory_(memory), element_(element_bytes) {}
+  RowCopies(std::byte* memory, std::int64_t element_bytes) : memory_(memory), element_(element_bytes) {}
 
   /// Of an input, which moves to its copy where its own rows are no whole 16 bytes.
   void read(const HeadRows& rows, const void*& data, AttentionStrides& strides) {
@@ -68,7 +68,7 @@ class Copies {
     const std::int64_t steps =
         (rows.batch > 1 ? s.batch : 0) | (rows.heads > 1 ? s.head : 0) | (rows.rows > 1 ? s.row : 0);
     const auto address = reinterpret_cast<std::uintptr_t>(data) | static_cast<std::uintptr_t>(steps * element_);
-    return rows.row_bytes % kUnit == 0 && address % kUnit == 0;
+    return rows.row_bytes % kRowUnit == 0 && address % kRowUnit == 0;
   }
 
   void* take(const HeadRows& rows, AttentionStrides& strides) {
@@ -119,7 +119,7 @@ class Copies {
   Launch before_, behind_;
 };
 
-void move_rows(const AttentionRows& rows, AttentionArguments& a, Copies& copies) {
+void move_rows(const AttentionRows& rows, AttentionArguments& a, RowCopies& copies) {
   copies.read(rows.q, a.q, a.q_strides);
   copies.read(rows.k, a.k, a.k_strides);
   copies.read(rows.v, a.v, a.v_strides);
@@ -127,7 +127,7 @@ void move_rows(const AttentionRows& rows, AttentionArguments& a, Copies& copies)
 }
 
 /// The forward's o is read by the backward.
-void move_rows(const AttentionRows& rows, AttentionBackwardArguments& a, Copies& copies) {
+void move_rows(const AttentionRows& rows, AttentionBackwardArguments& a, RowCopies& copies) {
   AttentionArguments& f = a.forward;
   const void* o = f.o;
   copies.read(rows.q, f.q, f.q_strides);
@@ -142,10 +142,10 @@ void move_rows(const AttentionRows& rows, AttentionBackwardArguments& a, Copies&
 }
 
 /// Of q, k, v and o, or of each and its gradient.
-std::int64_t bytes_of(const AttentionProblem& p) {
+std::int64_t copied_bytes_of(const AttentionProblem& p) {
   return rows_of(p).bytes();
 }
-std::int64_t bytes_of(const AttentionBackwardProblem& p) {
+std::int64_t copied_bytes_of(const AttentionBackwardProblem& p) {
   return 2 * rows_of(forward_of(p)).bytes();
 }
 
@@ -161,10 +161,10 @@ template <class Base, class Problem, class Arguments>
 class WholeRowsPlan final : public Base {
  public:
   WholeRowsPlan(const Problem& problem, std::unique_ptr<Base> attend, const CudaRowCopier& copier)
-      : Base(problem, info_of(attend->info(), bytes_of(problem))),
+      : Base(problem, info_with_copies(attend->info(), copied_bytes_of(problem))),
         attend_(std::move(attend)),
         copier_(copier),
-        size_{.part_bytes = static_cast<std::size_t>(bytes_of(problem))} {}
+        size_{.part_bytes = static_cast<std::size_t>(copied_bytes_of(problem))} {}
 
   [[nodiscard]] Status run(const Arguments& given, const RunOptions& options) const override {
     TS_TRY(validate(this->problem(), given, DeviceKind::cuda));
@@ -173,12 +173,11 @@ class WholeRowsPlan final : public Base {
       TS_TRY(check_workspace(options.workspace));
       memory = static_cast<std::byte*>(options.workspace) + this->workspace_bytes() - size_.part_bytes;
     } else {
-      TS_ASSIGN(const CudaSplitMemory::Place place,
-                copier_.memory.of(static_cast<cu::Stream>(options.stream), size_));
+      TS_ASSIGN(const CudaSplitMemory::Place place, copier_.memory.of(static_cast<cu::Stream>(options.stream), size_));
       memory = reinterpret_cast<std::byte*>(place.parts);
     }
     Arguments a = given;
-    Copies copies(memory, bits_of(this->problem().data_type) / 8);
+    RowCopies copies(memory, bits_of(this->problem().data_type) / 8);
     move_rows(rows_of_problem(this->problem()), a, copies);
     TS_TRY(copies.run_before(copier_, options.stream));
     TS_TRY(attend_->run(a, options));
@@ -196,7 +195,7 @@ class WholeRowsPlan final : public Base {
 Result<std::unique_ptr<AttentionPlan>> cuda_whole_rows_plan(const AttentionProblem& problem,
                                                             std::unique_ptr<AttentionPlan> attend,
                                                             const CudaRowCopier& copier) {
-  TS_TRY(copier.memory.reserve({.part_bytes = static_cast<std::size_t>(bytes_of(problem))}));
+  TS_TRY(copier.memory.reserve({.part_bytes = static_cast<std::size_t>(copied_bytes_of(problem))}));
   return std::make_unique<WholeRowsPlan<AttentionPlan, AttentionProblem, AttentionArguments>>(
       problem, std::move(attend), copier);
 }
@@ -204,9 +203,8 @@ Result<std::unique_ptr<AttentionPlan>> cuda_whole_rows_plan(const AttentionProbl
 Result<std::unique_ptr<AttentionBackwardPlan>> cuda_whole_rows_plan(const AttentionBackwardProblem& problem,
                                                                     std::unique_ptr<AttentionBackwardPlan> attend,
                                                                     const CudaRowCopier& copier) {
-  TS_TRY(copier.memory.reserve({.part_bytes = static_cast<std::size_t>(bytes_of(problem))}));
-  return std::make_unique<
-      WholeRowsPlan<AttentionBackwardPlan, AttentionBackwardProblem, AttentionBackwardArguments>>(
+  TS_TRY(copier.memory.reserve({.part_bytes = static_cast<std::size_t>(copied_bytes_of(problem))}));
+  return std::make_unique<WholeRowsPlan<AttentionBackwardPlan, AttentionBackwardProblem, AttentionBackwardArguments>>(
       problem, std::move(attend), copier);
 }
 

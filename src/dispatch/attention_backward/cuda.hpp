@@ -33,8 +33,8 @@ class CudaAttentionBackward final : public OperationBackend<AttentionBwd> {
   const CudaSpec& spec_;
   CudaRegistry& registry_;
   std::mutex mutex_;
-  std::unique_ptr<CudaSplitMemory> memory_;  ///< made by the first plan
-  std::unique_ptr<CudaSplitMemory> copied_rows_; ///< made by the first plan that copies rows
+  std::unique_ptr<CudaSplitMemory> memory_;       ///< made by the first plan
+  std::unique_ptr<CudaSplitMemory> copied_rows_;  ///< made by the first plan that copies rows
 };
 
 }  // namespace tilesmith

@@ -7,9 +7,11 @@
 #include <array>
 #include <map>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 
 #include "choose/attention/cuda_terms.hpp"
+#include "choose/attention/whole_rows.hpp"
 #include "choose/random_problem.hpp"
 #include "instances/attention/cuda.hpp"
 #include "problem/attention/problem.hpp"
@@ -417,6 +419,65 @@ TEST(CudaAttentionRank, HoppersKernelsGoFirstWithDropoutAndBesideABiasThatIsLoad
                   Pipeline::warp_specialized)
             << head_dim << ", " << queries << " queries";
     }
+}
+
+AttentionProblem odd_problem(std::int64_t head_dim, std::int64_t head_dim_v) {
+  AttentionProblem p;
+  p.heads_q = 2, p.heads_kv = 1;
+  p.seqlen_q = p.seqlen_k = 420;
+  p.head_dim_qk = head_dim, p.head_dim_v = head_dim_v;
+  return p;
+}
+
+TEST(CudaAttentionRank, RowsThatBeginAnywhereAreCopiedOrReadByElementsAsPredictionsSay) {
+  const CudaSpec& spec = arch("sm_90a");
+  AttentionProblem shifted = odd_problem(128, 128);
+  shifted.unaligned = true;
+  for (const AttentionProblem& p : {odd_problem(111, 111), odd_problem(57, 90), odd_problem(1, 255), shifted}) {
+    const AttentionProblem whole = with_whole_rows(p);
+    ASSERT_TRUE(may_copy_rows(p));
+    EXPECT_FALSE(may_copy_rows(whole));
+    EXPECT_EQ(whole.head_dim_qk, (p.head_dim_qk + 7) / 8 * 8);
+    EXPECT_EQ(whole.head_dim_v, (p.head_dim_v + 7) / 8 * 8);
+    const std::vector<Candidate> ranked = rank(spec, p).value().candidates;
+    const std::vector<Candidate> of_copies = rank(spec, whole).value().candidates;
+    std::set<bool> copied;
+    for (const Candidate& one : ranked) {
+      const KernelConfig& config = one.recipe.main();
+      EXPECT_TRUE(serves(spec, config, p)) << native_name(config);
+      EXPECT_EQ(copies_rows(config, p), !config.attention().unaligned);
+      copied.insert(copies_rows(config, p));
+      if (config.attention().unaligned) continue;
+      EXPECT_EQ(config.algorithm.pipeline, Pipeline::warp_specialized);
+      const auto same =
+          std::ranges::find_if(of_copies, [&](const Candidate& other) { return other.recipe == one.recipe; });
+      ASSERT_NE(same, of_copies.end());
+      EXPECT_DOUBLE_EQ(one.predicted_seconds, same->predicted_seconds + copy_seconds(spec, p));
+    }
+    EXPECT_EQ(copied.size(), 2u);
+  }
+  EXPECT_TRUE(
+      copies_rows(rank(spec, odd_problem(111, 111)).value().candidates.front().recipe.main(), odd_problem(111, 111)));
+}
+
+TEST(CudaAttentionRank, CopiesOfRowsAreOfDenseSequencesOf16Bits) {
+  AttentionProblem fp32 = odd_problem(33, 33), packed = fp32, invariant = packed, empty = packed, many = packed;
+  for (AttentionProblem* p : {&packed, &invariant, &empty, &many}) p->data_type = DataType::bf16;
+  fp32.data_type = DataType::fp32;
+  packed.mode = SequenceMode::group;
+  invariant.batch_invariant = true;
+  empty.seqlen_k = 0;
+  many.batch = 1 << 20;
+  for (const AttentionProblem& p : {fp32, packed, invariant, empty, many}) EXPECT_FALSE(may_copy_rows(p));
+  many.batch = 100;
+  EXPECT_TRUE(may_copy_rows(many));
+  // Whole rows of 34 elements have 96 bytes, of two sectors and a half; of 5 elements 16.
+  AttentionProblem p = odd_problem(34, 5);
+  EXPECT_EQ(rows_of(p).bytes(), 420 * (2 * 96 + 96 + 16 + 2 * 16));
+  EXPECT_LT(copy_seconds(arch("sm_90a"), odd_problem(34, 40)), copy_seconds(arch("sm_90a"), odd_problem(34, 41)));
+  for (const std::string_view other : {"sm_80", "sm_100a"})
+    for (const Candidate& one : rank(arch(other), p).value().candidates)
+      EXPECT_TRUE(one.recipe.main().attention().unaligned);
 }
 
 TEST(CudaAttentionRank, PredictionsAreTheSumOfTheTerms) {

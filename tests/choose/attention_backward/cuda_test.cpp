@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "choose/attention/whole_rows.hpp"
 #include "choose/determinism.hpp"
 #include "choose/random_problem.hpp"
 #include "problem/attention_backward/problem.hpp"
@@ -65,15 +66,36 @@ TEST(CudaBackwardRank, PredictionsGrowWithTheWork) {
 }
 
 TEST(CudaBackwardRank, WhatHoppersOwnKernelsDoNotTakeIsLeftToMma) {
-  AttentionBackwardProblem fp32 = backward_problem(256), unaligned = backward_problem(128),
-                           wide = backward_problem(256);
+  AttentionBackwardProblem fp32 = backward_problem(256), packed = backward_problem(33), wide = backward_problem(256);
   fp32.data_type = DataType::fp32;
-  unaligned.unaligned = true;
+  packed.mode = SequenceMode::group;
   wide.dropout = true;
-  for (const AttentionBackwardProblem& p : {fp32, unaligned, wide, backward_problem(20), backward_problem(33)})
+  for (const AttentionBackwardProblem& p : {fp32, packed, wide})
     EXPECT_EQ(ranked(p).front().recipe.main().algorithm.pipeline, Pipeline::mma_sm80);
   for (const std::string_view arch : {"sm_80", "sm_86", "sm_89", "sm_100a", "sm_120a"})
     EXPECT_EQ(refusal_of(backward_problem(128), arch), "");
+}
+
+TEST(CudaBackwardRank, RowsThatBeginAnywhereAreCopiedOrReadByElementsAsPredictionsSay) {
+  const CudaSpec& spec = testing::cuda_arch("sm_90a");
+  AttentionBackwardProblem unaligned = backward_problem(128);
+  unaligned.unaligned = true;
+  for (const AttentionBackwardProblem& p :
+       {unaligned, backward_problem(20), backward_problem(33), backward_problem(57), backward_problem(201)}) {
+    const AttentionBackwardProblem whole = with_whole_rows(p);
+    EXPECT_EQ(whole.head_dim_qk, (p.head_dim_qk + 7) / 8 * 8);
+    bool by_elements = false;
+    for (const Candidate& one : ranked(p)) {
+      EXPECT_TRUE(serves(spec, one.recipe, p)) << recipe_name(one.recipe);
+      const AttentionSignature& s = one.recipe.main().attention();
+      by_elements |= s.unaligned;
+      EXPECT_EQ(copies_rows(one.recipe.main(), p), !s.unaligned);
+      EXPECT_EQ(s.head_dim_qk, s.unaligned ? p.head_dim_qk : whole.head_dim_qk);
+      EXPECT_GT(one.predicted_seconds, s.unaligned ? 0 : copy_seconds(spec, p));
+    }
+    EXPECT_TRUE(by_elements);
+    EXPECT_FALSE(ranked(p).front().recipe.main().attention().unaligned) << p.head_dim_qk;
+  }
 }
 
 TEST(CudaBackwardRank, WhatNoKernelComputesIsRefusedWithTheReason) {

@@ -8,6 +8,7 @@
 
 #include "base/float_types.hpp"
 #include "base/random.hpp"
+#include "choose/attention/whole_rows.hpp"
 #include "dispatch/attention/on_device.hpp"
 #include "dispatch/attention/random_problem.hpp"
 #include "dispatch/cuda_backend.hpp"
@@ -51,8 +52,9 @@ void expect_right(Backend& backend, const Calls& calls, const Trials& trials) {
   for (const Status& built : backend.build(configs, 0, {})) ASSERT_TRUE(built) << built.error().text();
   for (const auto& [at, config] : trials) {
     testing::RandomCall& call = *calls[at];
-    const auto plan =
-        backend.find<AttentionFwd>().value()->plan(call.problem(), {config}, "a test", BuildPolicy::never);
+    // The kernel that copies rows belongs to no config, and is compiled here.
+    const BuildPolicy policy = copies_rows(config, call.problem()) ? BuildPolicy::allowed : BuildPolicy::never;
+    const auto plan = backend.find<AttentionFwd>().value()->plan(call.problem(), {config}, "a test", policy);
     ASSERT_TRUE(plan) << plan.error().text();
     const Status ran = call.run(**plan);
     ASSERT_TRUE(ran) << ran.error().text() << "\n" << native_name(config) << "\n" << testing::describe(call.problem());
@@ -98,6 +100,10 @@ const Row kRows[] = {
     {DataType::fp16, 128, 128, "mask alibi lse"},
     {DataType::fp16, 80, 80, "group unaligned mask"},
     {DataType::bf16, 33, 77, "unaligned mask lse"},
+    {DataType::bf16, 111, 111, "unaligned mask lse"},
+    {DataType::fp16, 52, 57, "unaligned mask bias sink lse"},
+    {DataType::bf16, 250, 129, "unaligned drop cap"},
+    {DataType::fp16, 64, 93, "unaligned alibi"},
     {DataType::bf16, 16, 8, "mask lse"},
     {DataType::bf16, 72, 72,
      "mask lse"},  // rows that end within a column: 16 bytes of it, 48, 80, 112, no whole one before
@@ -128,6 +134,39 @@ const Row kRows[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Signatures, CudaAttentionProperty, ::testing::ValuesIn(kRows),
                          [](const auto& drawn) { return fmt::format("{}", drawn.index); });
+
+TEST_F(CudaAttentionTest, CopiesOfRowsLieInTheCallersWorkspaceAndNowhereElse) {
+  if (cuda_devices()->front().compute_major != 9) GTEST_SKIP() << "the device is no Hopper chip";
+  AttentionProblem problem;
+  problem.batch = 2, problem.heads_q = 6, problem.heads_kv = 2;
+  problem.seqlen_q = 333, problem.seqlen_k = 420;
+  problem.head_dim_qk = 111, problem.head_dim_v = 57;
+  const auto backend = open_backend(kDevice, 1).value();
+  for (const Candidate& one : backend->find<AttentionFwd>().value()->rank(problem).value().candidates) {
+    const KernelConfig& config = one.recipe.main();
+    if (!copies_rows(config, problem)) continue;
+    SCOPED_TRACE(native_name(config));
+    const auto plan = backend->find<AttentionFwd>().value()->plan(problem, one, "a test", BuildPolicy::allowed).value();
+    ASSERT_EQ(plan->info().steps.size(), 3u);
+    EXPECT_EQ(plan->info().steps.front().role, "pad");
+    EXPECT_EQ(plan->info().steps.back().role, "unpad");
+    EXPECT_EQ(plan->workspace_bytes(), static_cast<std::size_t>(rows_of(problem).bytes()));
+    testing::OnDevice kept(problem), given(problem);
+    ASSERT_TRUE(plan->run(kept.arguments, {}));
+    constexpr std::size_t kAround = 4096;
+    const CudaBuffer memory = CudaBuffer::allocate(*given.context, plan->workspace_bytes() + 2 * kAround).value();
+    ASSERT_TRUE(fill_bytes(*given.context, memory.data(), 0xa5, memory.bytes()));
+    auto* const workspace = static_cast<std::byte*>(memory.data()) + kAround;
+    ASSERT_TRUE(plan->run(given.arguments, {.workspace = workspace}));
+    ASSERT_TRUE(given.context->synchronize());
+    EXPECT_EQ(given.output(), kept.output());
+    std::vector<std::uint8_t> after(memory.bytes());
+    ASSERT_TRUE(copy_to_host(*given.context, after.data(), memory.data(), memory.bytes()));
+    ASSERT_TRUE(given.context->synchronize());
+    for (std::size_t i = 0; i < kAround; ++i) ASSERT_EQ(after[i] | after[after.size() - 1 - i], 0xa5) << i;
+    EXPECT_FALSE(plan->run(given.arguments, {.workspace = workspace + 4}));
+  }
+}
 
 /// Many queries, whose keys lie in pages: of any size, before a window and behind the last key NaN and in no page.
 AttentionProblem prefill(AttentionProblem p, std::uint64_t seed) {

@@ -171,7 +171,8 @@ TEST_P(CudaAttentionBackwardSeedsTest, GradientsOfCopiedRowsAgreeWithTheReferenc
     const AttentionBackwardProblem& problem = problem_case->problem();
     auto* const operation = backend->find<AttentionBwd>().value();
     int copied = 0;
-    for (const Candidate& one : operation->rank(problem).value().candidates) {
+    const Ranking ranking = operation->rank(problem).value();
+    for (const Candidate& one : ranking.candidates) {
       if (!copies_rows(one.recipe.main(), problem)) continue;
       SCOPED_TRACE(recipe_name(one.recipe) + "\n" + describe(problem));
       const auto plan = operation->plan(problem, one, "a test", BuildPolicy::allowed);

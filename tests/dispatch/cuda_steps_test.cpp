@@ -1,24 +1,11 @@
 // Recipes of several launches in a stream, against a fake driver.
 #include "dispatch/cuda_steps.hpp"
 
-#include <elf.h>
-
-#include <cstring>
-
+#include "runtime/cuda_cubin.hpp"
 #include "runtime/cuda_fake.hpp"
 
 namespace tilesmith {
 namespace {
-
-std::string cubin_of_sm_90() {
-  Elf64_Ehdr header{};
-  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-  header.e_ident[EI_CLASS] = ELFCLASS64;
-  header.e_ident[EI_ABIVERSION] = 8;
-  header.e_machine = 190;
-  header.e_flags = 0x6000004 | 90U << 8;
-  return std::string(reinterpret_cast<const char*>(&header), sizeof header);
-}
 
 class CudaRecipes : public CudaFake {
  protected:
@@ -33,7 +20,7 @@ class CudaRecipes : public CudaFake {
     return Recipe(std::move(steps));
   }
   [[nodiscard]] CudaKernel kernel() const {
-    return CudaModule::load(*context_, cubin_of_sm_90()).value().kernel("k", 0).value();
+    return CudaModule::load(*context_, testing::cubin_of_sm_90()).value().kernel("k", 0).value();
   }
 };
 

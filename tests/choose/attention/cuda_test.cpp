@@ -475,9 +475,10 @@ TEST(CudaAttentionRank, CopiesOfRowsAreOfDenseSequencesOf16Bits) {
   AttentionProblem p = odd_problem(34, 5);
   EXPECT_EQ(rows_of(p).bytes(), 420 * (2 * 96 + 96 + 16 + 2 * 16));
   EXPECT_LT(copy_seconds(arch("sm_90a"), odd_problem(34, 40)), copy_seconds(arch("sm_90a"), odd_problem(34, 41)));
-  for (const std::string_view other : {"sm_80", "sm_100a"})
-    for (const Candidate& one : rank(arch(other), p).value().candidates)
-      EXPECT_TRUE(one.recipe.main().attention().unaligned);
+  for (const std::string_view other : {"sm_80", "sm_100a"}) {
+    const std::vector<Candidate> candidates = rank(arch(other), p).value().candidates;
+    for (const Candidate& one : candidates) EXPECT_TRUE(one.recipe.main().attention().unaligned);
+  }
 }
 
 TEST(CudaAttentionRank, PredictionsAreTheSumOfTheTerms) {

@@ -142,7 +142,8 @@ TEST_F(CudaAttentionTest, CopiesOfRowsLieInTheCallersWorkspaceAndNowhereElse) {
   problem.seqlen_q = 333, problem.seqlen_k = 420;
   problem.head_dim_qk = 111, problem.head_dim_v = 57;
   const auto backend = open_backend(kDevice, 1).value();
-  for (const Candidate& one : backend->find<AttentionFwd>().value()->rank(problem).value().candidates) {
+  const Ranking ranking = backend->find<AttentionFwd>().value()->rank(problem).value();
+  for (const Candidate& one : ranking.candidates) {
     const KernelConfig& config = one.recipe.main();
     if (!copies_rows(config, problem)) continue;
     SCOPED_TRACE(native_name(config));

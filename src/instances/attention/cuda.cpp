@@ -226,7 +226,7 @@ constexpr Rule<Subject> kRules[] = {
      }},
     {"rows_can_be_copied",
      "the copy engine takes rows that are multiples of 16 bytes, and so does decode; others are the portable "
-     "pipeline's",
+     "pipeline's, or are copied to such rows first, by plans of the copies' signature",
      [](const Subject& s) { return !s.signature().unaligned || !(s.is_warp_specialized() || s.is_decode()); },
      [](const Subject& s) {
        return fmt::format("unaligned {}, pipeline {}", s.signature().unaligned, name_of(s.algorithm().pipeline));

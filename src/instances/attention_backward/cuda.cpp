@@ -107,7 +107,9 @@ constexpr Rule<OfBackward> kCudaBackwardRules[] = {
        return fmt::format("head_dim_qk {}, head_dim_v {}; at most {} in steps of {}", s.signature().head_dim_qk,
                           s.signature().head_dim_v, widest_of_backward(s), reads_elements(s) ? 1 : kDimStepOfBackward);
      }},
-    {"rows_can_be_copied", "the copy engine takes rows that are multiples of 16 bytes",
+    {"rows_can_be_copied",
+     "the copy engine takes rows that are multiples of 16 bytes; others are copied to such rows first, by plans of the "
+     "copies' signature",
      [](const OfBackward& s) { return !s.signature().unaligned || reads_elements(s); },
      [](const OfBackward& s) { return fmt::format("unaligned {}", s.signature().unaligned); }},
     {"sink_needs_no_kernel",

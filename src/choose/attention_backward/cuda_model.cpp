@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "choose/attention_backward/cuda_sections.hpp"
+#include "choose/attention_backward/cuda_single_block.hpp"
 #include "choose/attention_backward/cuda_walk_parts.hpp"
 #include "choose/rounding.hpp"
 #include "instances/attention_backward/cuda_resources.hpp"
@@ -42,14 +43,16 @@ double predicted_seconds(const KernelConfig& products, const CudaBackwardTile& r
                              backward_step_flops(p, tile, keys) / rate;
 
   // The first kernel reads o and do and zeroes dq's sums, which ordered additions do not need; the last reads those and
-  // writes dq.
+  // writes dq. Where the products store dq there are no sums, and mostly nothing for the last to do.
   const double element = number(input_bytes(p.data_type));
-  const double of_row =
-      element * (2 * number(p.head_dim_v) + number(p.head_dim_qk)) + (in_turn ? 1 : 2) * 4 * facts.sum_columns;
+  const bool stores_dq = products_store_dq(p, products);
+  const double of_sums = stores_dq ? 0 : (in_turn ? 1 : 2) * 4 * facts.sum_columns;
+  const double of_row = element * (2 * number(p.head_dim_v) + number(p.head_dim_qk)) + of_sums;
   const double bandwidth = chip.bytes_per_second * chip.reached_bandwidth;
   // Parts of dk and dv are stored and read again.
   const double of_parts = parts > 1 ? blocks * walk_part_bytes(p) : 0;
-  return 3 * chip.launch_us * 1e-6 + of_products + (heads * number(p.seqlen_q) * of_row + of_parts) / bandwidth;
+  const int launches = stores_dq && parts == 1 && !p.dsink && !p.dalibi ? 2 : 3;
+  return launches * chip.launch_us * 1e-6 + of_products + (heads * number(p.seqlen_q) * of_row + of_parts) / bandwidth;
 }
 
 }  // namespace tilesmith

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "choose/attention_backward/cuda_single_block.hpp"
 #include "choose/rounding.hpp"
 #include "instances/attention_backward/cuda_resources.hpp"
 #include "kernels/cuda/attention/backward/abi.h"
@@ -44,11 +45,13 @@ CudaWalkParts cuda_walk_parts(const AttentionBackwardProblem& p, const KernelCon
   const double step = backward_step_flops(p, static_cast<double>(facts.tile_queries), kKeys) /
                       (spec.reference.tflops_of(p.data_type) * 1e12 / spec.reference.sms);
   const double sums = static_cast<double>(items) * walk_part_bytes(p) / spec.reference.bytes_per_second;
+  // A launch adds them up, which else rounds dq, too, unless the products store it.
+  const double launch = products_store_dq(p, products) ? spec.reference.launch_us * 1e-6 : 0;
   CudaWalkParts best;
   double least = static_cast<double>(group * tiles) * step;
   const auto take = [&](const CudaWalkParts& parts) {
-    const double seconds =
-        static_cast<double>(ceil_div(group * tiles, parts.all()) + 1) * step + static_cast<double>(parts.all()) * sums;
+    const double seconds = static_cast<double>(ceil_div(group * tiles, parts.all()) + 1) * step +
+                           static_cast<double>(parts.all()) * sums + launch;
     if (seconds < least) best = parts, least = seconds;
   };
   for (std::int64_t heads = 2; heads <= std::min(most, group); ++heads)

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "choose/attention_backward/cuda_sections.hpp"
+#include "choose/attention_backward/cuda_single_block.hpp"
 #include "dispatch/attention/cuda_arguments.hpp"
 #include "dispatch/workspace.hpp"
 #include "problem/attention_backward/problem.hpp"
@@ -97,7 +98,7 @@ struct BackwardRegions {
     const std::int64_t rows = (p.mode == SequenceMode::group ? 1 : p.batch) * p.heads_q * padded_q;
     statistics = bytes(2 * rows);
     dq_sum = bytes(rows * sum_columns);
-    if (in_turn) turns = bytes(rows / TS_CUDA_BACKWARD_TURN_ROWS * 2);
+    if (in_turn && sum_columns > 0) turns = bytes(rows / TS_CUDA_BACKWARD_TURN_ROWS * 2);
     if (p.dsink) dsink_parts = bytes(p.batch * blocks_of(p.seqlen_q, kCudaBackwardRows) * p.heads_q);
     constexpr int kWarps = 8;
     if (p.dalibi) dalibi_parts = bytes(p.batch * p.heads_q * blocks_of(p.seqlen_k, kCudaBackwardRows) * kWarps);
@@ -168,7 +169,8 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const Atte
     work_items = passed.sections * passed.section_heads * (passed.key_blocks + query_items / p.heads_kv);
   TS_TRY(check_backward_sizes(p, work_items));
   // Group mode: of sequences that are all as long as the longest. What a call needs follows from its rows.
-  const BackwardRegions regions(p, facts.sum_columns, in_turn, passed.tile_bytes, passed.counts,
+  const bool sums_dq = adds && !products_store_dq(p, products);
+  const BackwardRegions regions(p, sums_dq ? facts.sum_columns : 0, in_turn, passed.tile_bytes, passed.counts,
                                 padded_rows(p, p.batch * p.seqlen_q), parts.all());
   WorkspaceLayout layout;
   layout.add("counters", kItemCounters * 4, kRegionsApart);
@@ -196,6 +198,7 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const Atte
                                           : parts.all() > 1 ? p.batch * p.heads_kv * parts.all()
                                                             : sections.width(spec.reference));
   made->walk_parts_ = parts;
+  made->sum_columns_ = sums_dq ? facts.sum_columns : 0;
   made->passed_bytes_ = passed.tile_bytes;
   made->progress_counts_ = static_cast<int>(passed.counts);
   const auto extent = [](std::int64_t n) { return static_cast<unsigned>(n); };
@@ -254,8 +257,8 @@ Result<TsCudaAttentionBackwardArgs> CudaBackwardPlan::kernel_arguments(const Att
   const AttentionBackwardProblem& p = problem();
   const auto stream = static_cast<cu::Stream>(options.stream);
   const std::int64_t padded_q = padded_rows(p, a.forward.total_q);
-  const BackwardRegions regions(p, facts_.sum_columns, deterministic_ && facts_.sum_columns > 0, passed_bytes_,
-                                progress_counts_, padded_q, walk_parts_.all());
+  const BackwardRegions regions(p, sum_columns_, deterministic_, passed_bytes_, progress_counts_, padded_q,
+                                walk_parts_.all());
   const CudaSplitMemory::Size size = regions.size();
   CudaSplitMemory::Place place;
   if (options.workspace == nullptr) {
@@ -278,9 +281,10 @@ Result<TsCudaAttentionBackwardArgs> CudaBackwardPlan::kernel_arguments(const Att
   out.row_tiles = key_items_;
   out.section_heads = section_heads_;
   out.statistics = place.parts;
-  out.dq_sum = out.statistics + regions.statistics / 4;
-  if (regions.turns > 0) out.turns = reinterpret_cast<unsigned*>(out.dq_sum + regions.dq_sum / 4);
-  out.dsink_parts = out.dq_sum + (regions.dq_sum + regions.turns) / 4;
+  float* const sums = out.statistics + regions.statistics / 4;
+  if (sum_columns_ > 0) out.dq_sum = sums;
+  if (regions.turns > 0) out.turns = reinterpret_cast<unsigned*>(sums + regions.dq_sum / 4);
+  out.dsink_parts = sums + (regions.dq_sum + regions.turns) / 4;
   out.dalibi_parts = out.dsink_parts + regions.dsink_parts / 4;
   if (passed_bytes_ > 0) {
     float* const tiles = out.dalibi_parts + regions.dalibi_parts / 4;
@@ -336,7 +340,7 @@ Status CudaBackwardPlan::run(const AttentionBackwardArguments& a, const RunOptio
   const bool in_order = deterministic_ && sums_dbias(p, arguments.grad.dbias_strides);
   return steps_.run(options.stream, [&](std::size_t step, const auto& send) -> Status {
     if (step == kPrepare && p.seqlen_q == 0) return {};
-    const bool has_sums = p.seqlen_q > 0 && facts_.sum_columns > 0;
+    const bool has_sums = (p.seqlen_q > 0 && sum_columns_ > 0) || walk_parts_.all() > 1;
     if (step == kConvert && !has_sums && !p.dsink && !p.dalibi) return {};
     if (step == kBiasGradient) return in_order ? send(arguments) : Status{};
     if (step != kProducts) return send(arguments);

@@ -46,6 +46,7 @@ class CudaBackwardPlan final : public AttentionBackwardPlan {
   int key_items_ = 0;   ///< blocks of keys that have work items of their own
   int section_heads_ = 1;
   CudaWalkParts walk_parts_;
+  int sum_columns_ = 0;            ///< of a row of dq in fp32; 0 where the products store dq
   std::int64_t passed_bytes_ = 0;  ///< gradients of scores that pass through the workspace
   int progress_counts_ = 0;
 };

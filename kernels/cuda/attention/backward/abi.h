@@ -13,7 +13,9 @@
 //                                              then delta, 0 there
 //   dq_sum     [batch][heads_q][padded_q * columns]   dq before the scale; columns = 64 or 128. In tiles of kTileM rows,
 //                                              a tile in the order of the accumulators: [warpgroup][registers 4i .. 4i + 3][thread][4]
-//                                              with ordered additions the first block of keys stores it: nothing is zeroed
+//                                              with ordered additions the first block of keys stores it: nothing is zeroed.
+//                                              Null in batch mode where a head of keys has one block, which every query sees a key of: its
+//                                              products round and store dq themselves, in any order
 //   turns      [batch][heads_q][padded_q / TS_CUDA_BACKWARD_TURN_ROWS][2 warpgroups]   with ordered additions, else null: the
 //                                              blocks of keys that have added to a tile, at its first row
 //   dsink_parts [batch][blocks of rows][heads_q]      of each block of TS_CUDA_BACKWARD_ROWS rows of the longest sequence

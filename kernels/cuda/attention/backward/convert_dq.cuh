@@ -48,7 +48,7 @@ struct ConvertDq {
         sum_dalibi(head, 0, static_cast<int>(args.batch));
     }
     if constexpr (cfg::kSumColumns > 0) {
-      store_dq<cfg::kSumColumns>(head, batch);
+      if (!kMayStoreDq || args.dq_sum != nullptr) store_dq<cfg::kSumColumns>(head, batch);
       if (args.key_parts != nullptr) sum_key_parts(batch);
     }
   }

@@ -39,6 +39,7 @@ struct DotDoO {
   const TsCudaAttentionBackwardArgs& args;
 
   TS_DEVICE void zero_sum(const Sequence& sequence, int first_row, int head, int batch) const {
+    if (kMayStoreDq && args.dq_sum == nullptr) return;
     if constexpr (cfg::kSumColumns > 0 && !cfg::kDeterministic) {
       float4* const to = reinterpret_cast<float4*>(
           args.dq_sum + (workspace_row(args, sequence, batch, head) + first_row) * i64{cfg::kSumColumns});

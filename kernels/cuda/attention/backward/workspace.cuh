@@ -6,6 +6,9 @@
 
 namespace ts {
 
+// Whether dq_sum may be null: the products store dq.
+constexpr bool kMayStoreDq = !cfg::kGroupMode && cfg::kSumColumns > 0;
+
 struct Sequence {
   int length_q, length_k;
   int offset_q, offset_k;  // first rows in packed tensors (group mode), else 0

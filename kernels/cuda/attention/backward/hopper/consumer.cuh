@@ -5,7 +5,7 @@
 // other's products.
 #pragma once
 
-#include "../scores.cuh"
+#include "../warpgroup.cuh"
 #include "items.cuh"
 #include "writer.cuh"
 
@@ -195,8 +195,37 @@ struct Consumer {
       begin_dq<8>(dq, 0);
     }
   }
+  // Heads of queries that are walked together, and where the warpgroup's share of the first one's dq goes.
+  struct Heads {
+    int first, count, direction;
+    float* dq;
+    unsigned* turns;
+  };
+  TS_DEVICE Heads heads_from(const Item& t, int first, int count) const {
+    Heads h = {first, count, t.direction(count),
+               args.dq_sum + workspace_row(args, t.sequence, t.batch, first) * i64{kSumColumns} +
+                   warpgroup * (kTileM * kSumColumns / 2),
+               nullptr};
+    if constexpr (cfg::kDeterministic) h.turns = turns_of(args, t.sequence, t.batch, first, 0) + warpgroup;
+    return h;
+  }
+  TS_DEVICE Destination destination(const Item& t, const Heads& heads, const Step& step) const {
+    const i64 rows = i64{step.head} * args.padded_q + step.tile * kTileM;
+    float* const to = heads.dq + rows * kSumColumns;
+    if constexpr (!cfg::kDeterministic) return {to, nullptr, 0};
+    return {to, heads.turns + rows / TS_CUDA_BACKWARD_TURN_ROWS * 2, t.turn(step.tile)};
+  }
+  // Of the only block of keys: the gradient itself.
+  TS_DEVICE void store_dq(const float (&dq)[kShareRegisters], const Item& t, int head, int tile) const {
+    const int column = kSharesRows ? 0 : warpgroup * kShareColumns;
+    store_rows<kShareColumns>(dq, static_cast<unsigned short*>(args.grad.dq) + column, args.grad.dq_strides, t.batch, head,
+                              tile * kTileM + (kSharesRows ? warpgroup * 64 : 0), t.sequence.length_q, t.sequence.offset_q,
+                              args.scale, cfg::kHeadDimQk - column);
+  }
   // Adds it to memory, or hands it to the writer.
-  TS_DEVICE void send_dq(const float (&dq)[kShareRegisters], const Destination& to) {
+  TS_DEVICE void send_dq(const float (&dq)[kShareRegisters], const Item& t, const Heads& heads, const Step& step) {
+    if (kMayStoreDq && args.dq_sum == nullptr) return store_dq(dq, t, heads.first + step.head, step.tile);
+    const Destination to = destination(t, heads, step);
     if constexpr (!cfg::kDeterministic) {
       float* const sum = to.sum + threadIdx.x % 128 * 4;
 #pragma unroll
@@ -230,26 +259,6 @@ struct Consumer {
   TS_DEVICE void begin_turn() const { named_barrier_sync(2 + warpgroup, 128 * kWarpgroups); }
   TS_DEVICE void give_turn() const { named_barrier_arrive(3 - warpgroup, 128 * kWarpgroups); }
 
-  // Heads of queries that are walked together, and where the warpgroup's share of the first one's dq goes.
-  struct Heads {
-    int first, count, direction;
-    float* dq;
-    unsigned* turns;
-  };
-  TS_DEVICE Heads heads_from(const Item& t, int first, int count) const {
-    Heads h = {first, count, t.direction(count),
-               args.dq_sum + workspace_row(args, t.sequence, t.batch, first) * i64{kSumColumns} +
-                   warpgroup * (kTileM * kSumColumns / 2),
-               nullptr};
-    if constexpr (cfg::kDeterministic) h.turns = turns_of(args, t.sequence, t.batch, first, 0) + warpgroup;
-    return h;
-  }
-  TS_DEVICE Destination destination(const Item& t, const Heads& heads, const Step& step) const {
-    const i64 rows = i64{step.head} * args.padded_q + step.tile * kTileM;
-    float* const to = heads.dq + rows * kSumColumns;
-    if constexpr (!cfg::kDeterministic) return {to, nullptr, 0};
-    return {to, heads.turns + rows / TS_CUDA_BACKWARD_TURN_ROWS * 2, t.turn(step.tile)};
-  }
   TS_DEVICE static void enter(Call& call, const Item& t, const Heads& heads, const Step& step) {
     if (heads.count > 1) call.enter(t.sequence, t.batch, heads.first + step.head);
   }
@@ -330,7 +339,7 @@ struct Consumer {
       if (leader()) mbarrier_arrive(shared.query_empty(at));
       give_turn();
     }
-    send_dq(dq, destination(t, heads, step));
+    send_dq(dq, t, heads, step);
     if constexpr (kBeginsNext) {
       begin_gradients(x.dp);
       enter(call, t, heads, next);
@@ -398,7 +407,7 @@ struct Consumer {
       wgmma_wait<0>();
     }
     pin(dq);
-    send_dq(dq, destination(t, heads, step));
+    send_dq(dq, t, heads, step);
     wgmma_wait<0>();
     pin(dk);
     if (leader()) mbarrier_arrive(shared.query_empty(at));

@@ -21,15 +21,25 @@ TS_DEVICE void load_rows(u32 destination, const char* base, i64 row_bytes, int f
                       valid ? base + (first + row) * row_bytes + column * 4 : base, valid);
     }
   } else if constexpr (cfg::kUnaligned) {
-    constexpr int kPairs = kRowBytes / 4;
-    for (int i = threadIdx.x; i < kRows * kPairs; i += kThreads) {
-      const int row = i / kPairs, column = i % kPairs * 2;
-      const auto* const from = reinterpret_cast<const unsigned short*>(base + (first + row) * row_bytes) + column;
-      const bool inside = first + row < length;
-      const u32 low = inside && column < columns ? from[0] : 0;
-      const u32 high = inside && column + 1 < columns ? from[1] : 0;
-      asm volatile("st.shared.b32 [%0], %1;" ::"r"(destination + row * kPitch + column * 2), "r"(low | high << 16)
-                   : "memory");
+    // Several pairs are on their way before the first is stored: a store waits for its own.
+    constexpr int kPairs = kRowBytes / 4, kAtOnce = 8;
+    for (int begin = threadIdx.x; begin < kRows * kPairs; begin += kAtOnce * kThreads) {
+      u32 low[kAtOnce], high[kAtOnce];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        const int i = begin + j * kThreads, row = i / kPairs, column = i % kPairs * 2;
+        const auto* const from = reinterpret_cast<const unsigned short*>(base + (first + row) * row_bytes) + column;
+        const bool inside = i < kRows * kPairs && first + row < length;
+        low[j] = inside && column < columns ? from[0] : 0;
+        high[j] = inside && column + 1 < columns ? from[1] : 0;
+      }
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        const int i = begin + j * kThreads, row = i / kPairs, column = i % kPairs * 2;
+        if (i < kRows * kPairs)
+          asm volatile("st.shared.b32 [%0], %1;" ::"r"(destination + row * kPitch + column * 2), "r"(low[j] | high[j] << 16)
+                       : "memory");
+      }
     }
   } else {
     constexpr int kPieces = kRowBytes / 16;

@@ -18,6 +18,9 @@ namespace ts {
 constexpr bool kByElements = cfg::kFp32 || cfg::kUnaligned;
 constexpr int kRowLanes = kByElements ? 32 : cfg::kHeadDimV > 128 ? 32 : cfg::kHeadDimV > 64 ? 16 : cfg::kHeadDimV > 32 ? 8 : 4;
 constexpr int kRowsAtOnce = 256 / kRowLanes;
+// Turns of a thread, each a row, that are taken together: loads would wait for the stores of the turn before.
+constexpr int kTurns = TS_CUDA_BACKWARD_ROWS / kRowsAtOnce, kAtOnce = kTurns < 8 ? kTurns : 8;
+static_assert(kAtOnce <= kRowLanes && kTurns % kAtOnce == 0, "a lane has the statistics of a turn");
 
 TS_DEVICE float dot_8(uint4 a, uint4 b) {
   const u32 x[4] = {a.x, a.y, a.z, a.w}, y[4] = {b.x, b.y, b.z, b.w};
@@ -47,8 +50,8 @@ struct DotDoO {
       for (int i = threadIdx.x; i < kChunks; i += 256) to[i] = float4{0.0f, 0.0f, 0.0f, 0.0f};
     }
     if constexpr (cfg::kDeterministic) {
-      constexpr int kTurns = 2 * TS_CUDA_BACKWARD_ROWS / TS_CUDA_BACKWARD_TURN_ROWS;
-      if (threadIdx.x < kTurns) turns_of(args, sequence, batch, head, first_row)[threadIdx.x] = 0;
+      constexpr int kCounts = 2 * TS_CUDA_BACKWARD_ROWS / TS_CUDA_BACKWARD_TURN_ROWS;
+      if (threadIdx.x < kCounts) turns_of(args, sequence, batch, head, first_row)[threadIdx.x] = 0;
     }
   }
 
@@ -73,22 +76,41 @@ struct DotDoO {
     }
   }
 
-  // The lane's share of dot(do, o).
-  TS_DEVICE float dot_of_lane(const Sequence& sequence, int batch, int head, int row, int lane) const {
+  // The row of a thread's turn. Beyond the sequence it stands for the last row, whose results are not used.
+  TS_DEVICE static int row_of_turn(const Sequence& sequence, int first, int turn) {
+    return imin(first + turn * kRowsAtOnce, sequence.length_q - 1);
+  }
+
+  // The lane's shares of dot(do, o), of kAtOnce turns. All their elements are on their way at once: there is no branch and no
+  // store between the loads.
+  TS_DEVICE void dots_of_lane(const Sequence& sequence, int batch, int head, int first, int lane,
+                              float (&sums)[kAtOnce]) const {
     constexpr int kBytes = cfg::kFp32 ? 4 : 2;
-    const auto find = [&](const void* tensor, const TsStrides& s) {
+    const auto find = [&](const void* tensor, const TsStrides& s, int turn) {
       const char* const base = static_cast<const char*>(tensor);
-      return base + kBytes * (row_of(base, s, batch, head, row, sequence.offset_q) - base);
+      return base + kBytes * (row_of(base, s, batch, head, row_of_turn(sequence, first, turn), sequence.offset_q) - base);
     };
-    const char *const o = find(args.o, args.o_strides), *const dout = find(args.grad.dout, args.grad.dout_strides);
-    float sum = 0.0f;
+    const auto o = [&](int turn) { return find(args.o, args.o_strides, turn); };
+    const auto dout = [&](int turn) { return find(args.grad.dout, args.grad.dout_strides, turn); };
     if constexpr (kByElements) {
-      for (int column = lane; column < cfg::kHeadDimV; column += kRowLanes)
-        sum = fmaf(element(o, column), element(dout, column), sum);
-    } else if (8 * lane < cfg::kHeadDimV) {
-      sum = dot_8(*reinterpret_cast<const uint4*>(o + 16 * lane), *reinterpret_cast<const uint4*>(dout + 16 * lane));
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) sums[i] = 0.0f;
+      for (int column = lane; column < cfg::kHeadDimV; column += kRowLanes) {
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) sums[i] = fmaf(element(o(i), column), element(dout(i), column), sums[i]);
+      }
+    } else {
+      const bool has_columns = 8 * lane < cfg::kHeadDimV;
+      const int at = has_columns ? 16 * lane : 0;
+      uint4 x[kAtOnce], y[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        x[i] = *reinterpret_cast<const uint4*>(o(i) + at);
+        y[i] = *reinterpret_cast<const uint4*>(dout(i) + at);
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) sums[i] = has_columns ? dot_8(x[i], y[i]) : 0.0f;
     }
-    return sum;
   }
 
   TS_DEVICE void run() const {
@@ -107,30 +129,34 @@ struct DotDoO {
     }
     const float sink2 = has_sink ? args.sink[head] * kLog2e : 0.0f;
     float of_sink = 0.0f;
-    zero_sum(sequence, first_row, head, batch);
     float* const lse2 = lse_rows(args, sequence, batch, head);
     float* const delta = delta_rows(args, sequence, batch, head);
-#pragma unroll 4
-    for (int r = threadIdx.x / kRowLanes; r < TS_CUDA_BACKWARD_ROWS; r += kRowsAtOnce) {
-      const int row = first_row + r;
+    // A lane has the statistics of one turn; several may have the same, and store the same.
+    const int own_turn = lane % kAtOnce;
+    for (int r = threadIdx.x / kRowLanes; r < TS_CUDA_BACKWARD_ROWS; r += kAtOnce * kRowsAtOnce) {
+      const int first = first_row + r, row = first + own_turn * kRowsAtOnce;
+      const auto own = [&](const float* tensor, const TsStrides& s) {
+        return *row_of(tensor, s, batch, head, row_of_turn(sequence, first, own_turn), sequence.offset_q);
+      };
+      const float lse = own(args.lse, args.lse_strides);
+      const float dlse = args.grad.dlse != nullptr ? own(args.grad.dlse, args.grad.dlse_strides) : 0.0f;
+      float sums[kAtOnce];
+      dots_of_lane(sequence, batch, head, first, lane, sums);
       float sum = 0.0f;
-      if (row < sequence.length_q) sum = dot_of_lane(sequence, batch, head, row, lane);
 #pragma unroll
-      for (int i = kRowLanes / 2; i > 0; i /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, i);
-      if (lane != 0) continue;
-      float base = kInfinity;
-      if (row < sequence.length_q) {
-        const float lse = *row_of(args.lse, args.lse_strides, batch, head, row, sequence.offset_q);
-        if (args.grad.dlse != nullptr)
-          sum -= *row_of(args.grad.dlse, args.grad.dlse_strides, batch, head, row, sequence.offset_q);
-        if (lse != -kInfinity) base = lse * kLog2e;
+      for (int i = 0; i < kAtOnce; ++i) {
+#pragma unroll
+        for (int lanes = kRowLanes / 2; lanes > 0; lanes /= 2) sums[i] += __shfl_xor_sync(0xffffffffu, sums[i], lanes);
+        if (i == own_turn) sum = sums[i] - dlse;
       }
+      const float base = row < sequence.length_q && lse != -kInfinity ? lse * kLog2e : kInfinity;
       // A row that saw nothing: its o is zero, but not what do and dlse say.
       if (base == kInfinity) sum = 0.0f;
       lse2[row] = base;
       delta[row] = sum;
-      if (has_sink) of_sink = fmaf(exp2_approx(sink2 - base), sum, of_sink);
+      if (has_sink && lane == own_turn) of_sink = fmaf(exp2_approx(sink2 - base), sum, of_sink);
     }
+    zero_sum(sequence, first_row, head, batch);
     if (has_sink) {
       of_sink = sum_of_block(of_sink);
       if (threadIdx.x == 0) of_block = -of_sink;
@@ -144,7 +170,8 @@ struct DotDoO {
 #define TS_ENTRY ts_attention_dot_do_o
 #endif
 
-extern "C" __global__ void __launch_bounds__(256) TS_ENTRY(const __grid_constant__ TsCudaAttentionBackwardArgs args) {
+// Two blocks an SM: for more of them the compiler saves registers, and asks for a row when it has multiplied the one before.
+extern "C" __global__ void __launch_bounds__(256, 2) TS_ENTRY(const __grid_constant__ TsCudaAttentionBackwardArgs args) {
   ts::wait_for_previous_kernel();
   ts::let_next_kernel_start();
   ts::DotDoO{args}.run();

@@ -55,6 +55,11 @@ double row_ns(int head_dim, DataType type, bool exact_boxes, const CudaAttention
                                                                            : model.cut_box_ns);
 }
 
+/// What an SM takes for so many elements of rows that begin anywhere, of which each warp loads its share by itself.
+double element_seconds(double elements, double warps, const CudaAttentionModel& model) {
+  return 1e-9 * elements * (model.element_ns + model.element_wait_ns / warps);
+}
+
 /// What the traits of a kernel add to the products of a score, in seconds of an SM.
 double trait_seconds(const KernelConfig& config, const CudaAttentionModel& model) {
   const CudaScorePicoseconds* figures = model.score_picoseconds(config.algorithm.pipeline);
@@ -116,6 +121,10 @@ CudaAttentionTerms cuda_attention_terms(const KernelConfig& config, const CudaTi
   const double of_traits = steps * at_once * multiplied * keys_of_step * lonely * trait_seconds(config, model);
   const double widest = row.head_dim.high + row.head_dim_v.value_or(row.head_dim).high;
 
+  const double rows_by_elements = steps * at_once * keys_of_step + of_one_sm * facts.tile_rows;
+  const double of_elements =
+      s.unaligned ? element_seconds(rows_by_elements * (s.head_dim_qk + s.head_dim_v), at_once * facts.warps, model)
+                  : 0;
   const double bytes = bits_of(s.data_type) / 8.0 * (s.head_dim_qk + s.head_dim_v);
   const double queries = static_cast<double>(shape.batch * shape.heads_q) * static_cast<double>(shape.seqlen_q);
   // Behind a window few queries read few keys.
@@ -129,7 +138,7 @@ CudaAttentionTerms cuda_attention_terms(const KernelConfig& config, const CudaTi
           steps * kMicrosecond,
           products + of_traits,
           std::max(0.0, std::max(of_depth * widest, of_heads) - products),
-          steps * at_once * keys_of_step * bytes / facts.warps / (chip.bytes_per_second / chip.sms),
+          steps * at_once * keys_of_step * bytes / facts.warps / (chip.bytes_per_second / chip.sms) + of_elements,
           bytes * length * (queries + keys_read) / chip.bytes_per_second};
 }
 

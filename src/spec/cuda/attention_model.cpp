@@ -35,7 +35,7 @@ double CudaAttentionModel::narrow_keys_times(int head_dim) const {
 Result<CudaAttentionModel> read_cuda_attention_model(const JsonReader& reader) {
   TS_TRY(reader.only({"command", "date", "data_types", "first_choice_share", "narrow_keys", "dealt_uneven_times",
                       "idle_rows", "uneven_end", "missing_block", "straddling_box_ns", "rest_box_ns", "cut_box_ns",
-                      "pipelines", "score_ps"}));
+                      "element_ns", "element_wait_ns", "pipelines", "score_ps"}));
   CudaAttentionModel model;
   TS_ASSIGN(model.command, reader.at("command").string());
   TS_ASSIGN(model.date, reader.at("date").string());
@@ -71,7 +71,8 @@ Result<CudaAttentionModel> read_cuda_attention_model(const JsonReader& reader) {
   }
   for (const auto& [name, figure] :
        {std::pair{"straddling_box_ns", &model.straddling_box_ns}, std::pair{"rest_box_ns", &model.rest_box_ns},
-        std::pair{"cut_box_ns", &model.cut_box_ns}}) {
+        std::pair{"cut_box_ns", &model.cut_box_ns}, std::pair{"element_ns", &model.element_ns},
+        std::pair{"element_wait_ns", &model.element_wait_ns}}) {
     if (!reader.has(name)) continue;
     TS_ASSIGN(*figure, reader.at(name).number());
     if (!(*figure > 0)) return reader.at(name).refuse("nanoseconds, above 0");

@@ -58,6 +58,9 @@ struct CudaAttentionModel {
   /// Nanoseconds that an SM takes for 128 bytes of a row of keys or values where rows are no multiple of 32 bytes, so
   /// that these lie in five sectors; and for what is left of such a row, in a box of its own or in one that it cuts.
   double straddling_box_ns = 0, rest_box_ns = 0, cut_box_ns = 0;
+  /// Nanoseconds that an SM takes for an element which a thread loads or stores by itself: to do so, and to wait for it
+  /// where a warp is the only one on its SM. Others wait at the same time.
+  double element_ns = 0, element_wait_ns = 0;
   double missing_block = 0;  ///< a step takes this share longer for each block less on its SM than a kernel is made for
   std::vector<std::pair<Pipeline, CudaAttentionTerms>> pipelines;
   std::vector<std::pair<Pipeline, CudaScorePicoseconds>> scores;  ///< of pipelines whose traits were measured

@@ -18,21 +18,24 @@ struct Producer {
     for (int c = 0; c < columns; ++c) tma_load_4d(to + c * rows * 128, map, barrier, 64 * c, row, head, batch);
   }
 
+  // Rows of a tile's queries and of do; then their statistics, which the launch before has made.
   TS_DEVICE void load_queries(const Item& t, int tile, int head) {
-    const u32 full = shared.query_full(stage.index);
     mbarrier_wait(shared.query_empty(stage.index), stage.phase ^ 1);
-    mbarrier_expect(full, kQueryBytes + kRowBytes);
-    load_rows(shared.queries(stage.index), &maps.q, full, kColumnsQk, kTileM, tile * kTileM + t.sequence.offset_q, head,
-              cfg::kGroupMode ? 0 : t.batch);
-    bulk_load(shared.lse(stage.index), lse_rows(args, t.sequence, t.batch, head) + tile * kTileM, kRowBytes, full);
+    mbarrier_expect(shared.query_full(stage.index), kQueryBytes + kRowBytes);
+    load_rows(shared.queries(stage.index), &maps.q, shared.query_full(stage.index), kColumnsQk, kTileM,
+              tile * kTileM + t.sequence.offset_q, head, cfg::kGroupMode ? 0 : t.batch);
   }
   TS_DEVICE void load_dout(const Item& t, int tile, int head) {
-    const u32 full = shared.dout_full(stage.index);
     mbarrier_wait(shared.dout_empty(stage.index), stage.phase ^ 1);
-    mbarrier_expect(full, kDoutBytes + kRowBytes);
-    load_rows(shared.dout(stage.index), &maps.dout, full, kColumnsV, kTileM, tile * kTileM + t.sequence.offset_q, head,
-              cfg::kGroupMode ? 0 : t.batch);
-    bulk_load(shared.delta(stage.index), delta_rows(args, t.sequence, t.batch, head) + tile * kTileM, kRowBytes, full);
+    mbarrier_expect(shared.dout_full(stage.index), kDoutBytes + kRowBytes);
+    load_rows(shared.dout(stage.index), &maps.dout, shared.dout_full(stage.index), kColumnsV, kTileM,
+              tile * kTileM + t.sequence.offset_q, head, cfg::kGroupMode ? 0 : t.batch);
+  }
+  TS_DEVICE void load_statistics(const Item& t, int tile, int head) {
+    bulk_load(shared.lse(stage.index), lse_rows(args, t.sequence, t.batch, head) + tile * kTileM, kRowBytes,
+              shared.query_full(stage.index));
+    bulk_load(shared.delta(stage.index), delta_rows(args, t.sequence, t.batch, head) + tile * kTileM, kRowBytes,
+              shared.dout_full(stage.index));
   }
 
   TS_DEVICE void load_item(const Item& t, int group) {
@@ -56,9 +59,12 @@ struct Producer {
           load_rows(shared.values(resident.index), &maps.v, values_full, kColumnsV, kKeys, t.key + t.sequence.offset_k,
                     keys_head, batch);
           resident.advance();
-          first = false;
         }
         load_dout(t, step.tile, first_head + step.head);
+        // What the launch before makes is read from here on; all else was there when that one let this one begin.
+        if (first) wait_for_previous_kernel();
+        first = false;
+        load_statistics(t, step.tile, first_head + step.head);
         stage.advance();
       }
     }
@@ -69,7 +75,6 @@ struct Producer {
     prefetch_tensor_map(&maps.k);
     prefetch_tensor_map(&maps.v);
     prefetch_tensor_map(&maps.dout);
-    wait_for_previous_kernel();
     ItemRing ring;
     Walk walk;
     const int group = Item::heads_of_part(args);
@@ -77,10 +82,12 @@ struct Producer {
     for (walk.start(args); walk.index < args.work_items; walk.draw(args)) {
       Item t;
       if (!t.find(args, walk.index)) continue;
+      if (t.tile_count() == 0) wait_for_previous_kernel();  // its gradients are stored at once
       ring.push(shared, t, walk.index);
       load_item(t, group);
     }
     ring.end(shared);
+    wait_for_previous_kernel();  // at the latest: that this launch is done says that the one before is
     walk.finish(args);
   }
 };

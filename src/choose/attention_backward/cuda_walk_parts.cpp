@@ -50,13 +50,18 @@ CudaWalkParts cuda_walk_parts(const AttentionBackwardProblem& p, const KernelCon
   CudaWalkParts best;
   double least = static_cast<double>(group * tiles) * step;
   const auto take = [&](const CudaWalkParts& parts) {
-    const double seconds = static_cast<double>(ceil_div(group * tiles, parts.all()) + 1) * step +
-                           static_cast<double>(parts.all()) * sums + launch;
+    const std::int64_t steps = group / parts.of_heads * ceil_div(tiles, parts.of_tiles);
+    const double seconds = static_cast<double>(steps + 1) * step + static_cast<double>(parts.all()) * sums + launch;
     if (seconds < least) best = parts, least = seconds;
   };
-  for (std::int64_t heads = 2; heads <= std::min(most, group); ++heads)
-    if (group % heads == 0) take({heads, 1});
-  for (std::int64_t of_tiles = 2; of_tiles <= std::min(most / group, tiles); ++of_tiles) take({group, of_tiles});
+  std::int64_t all_heads = 1;  // the most that the group's heads divide into
+  for (std::int64_t heads = 2; heads <= std::min(most, group); ++heads) {
+    if (group % heads != 0) continue;
+    take({heads, 1});
+    all_heads = heads;
+  }
+  for (std::int64_t of_tiles = 2; of_tiles <= std::min(most / all_heads, tiles); ++of_tiles)
+    take({all_heads, of_tiles});
   return best;
 }
 

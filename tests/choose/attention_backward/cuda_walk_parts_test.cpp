@@ -46,6 +46,15 @@ TEST(CudaWalkParts, AreOfHeadsFirst) {
   EXPECT_GE(of_tiles.of_tiles, 8);
 }
 
+TEST(CudaWalkParts, AreOfTilesWhereHeadsDoNotDivide) {
+  const CudaWalkParts prime = parts_of(problem(2, 29, 1, 5268, 263, 128));  // six blocks, 22 SMs for each
+  EXPECT_EQ(prime.of_heads, 1);
+  EXPECT_GE(prime.of_tiles, 20);
+  const CudaWalkParts twice = parts_of(problem(1, 46, 1, 3000, 500, 64));  // four blocks, 33 SMs for each
+  EXPECT_EQ(twice.of_heads, 23);
+  EXPECT_EQ(twice.of_tiles, 1);
+}
+
 TEST(CudaWalkParts, AreNoneWhereBlocksFillTheChipOrWalksAreShort) {
   EXPECT_EQ(parts_of(problem(4, 32, 8, 1024, 1024, 128)).all(), 1);
   EXPECT_EQ(parts_of(problem(1, 8, 8, 128, 512, 64)).all(), 1);
@@ -85,11 +94,13 @@ TEST(CudaWalkParts, DivideGroupsAndFitTheChip) {
         problem(1 + below(4), kv * group, kv, 1 + below(3000), 1 + below(1500), 8 * (1 + below(16)));
     const CudaWalkParts parts = parts_of(p);
     EXPECT_EQ(group % parts.of_heads, 0);
-    if (parts.of_tiles > 1) {
-      EXPECT_EQ(parts.of_heads, group);
+    const std::int64_t items = p.batch * kv * ceil_div(p.seqlen_k, std::int64_t{128});
+    if (parts.of_tiles > 1) {  // heads are shared out as far as they go
+      for (std::int64_t heads = parts.of_heads + 1; heads <= std::min(group, hopper().reference.sms / items); ++heads)
+        EXPECT_NE(group % heads, 0);
     }
     if (parts.all() > 1) {
-      EXPECT_LE(p.batch * kv * ceil_div(p.seqlen_k, std::int64_t{128}) * parts.all(), hopper().reference.sms);
+      EXPECT_LE(items * parts.all(), hopper().reference.sms);
       EXPECT_LE(parts.of_tiles, ceil_div(p.seqlen_q, std::int64_t{64}));
     }
   }

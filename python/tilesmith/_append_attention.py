@@ -23,7 +23,7 @@ class _Operator:
     """As Servers has it: who serves where torch traces the call."""
 
     def operator(self, serve: Callable[..., Any]) -> Optional[Callable[..., Any]]:
-        return _traced.serve("append_attention_op") if _traced.now() else None
+        return _traced.serve("append_attention_op") if _traced.now(None) else None
 
 
 append_operator = _Operator()
@@ -31,7 +31,7 @@ append_operator = _Operator()
 
 def append_attention(given: tuple[Any, ...], new: tuple[Any, ...], rotary_style: str) -> Any:
     """tilesmith.attention of these arguments, in the order of Arguments, with new keys, in that of NewTensors."""
-    if _traced.now():
+    if _traced.now(given[0]):
         return _traced.serve("append_attention_op")(given, new, rotary_style)
     x = asked = Arguments(*given)
     library = library_for("q", x.q)

@@ -59,7 +59,7 @@ def _merged(outputs: Any, lses: Any, layout: Layout, out: Any) -> Any:
     parts = len(outputs)
     if not parts or parts != len(lses):
         raise InvalidArgument(f"there are {parts} outputs and {len(lses)} lses", "as many, one or more")
-    if _traced.now():
+    if _traced.now(outputs[0]):
         return _traced.serve("merge_states_op")(outputs, lses, layout, out)
     first = outputs[0]
     library = library_for("outputs[0]", first)
@@ -153,7 +153,7 @@ def _appended(k: Any, v: Any, k_cache: Any, v_cache: Any, layout: Any, kv_layout
               page_indptr: Any, slots: Any, cu_seqlens: Any, q: Any, rotary_cos: Any, rotary_sin: Any, rotary_style: Any, positions: Any,
               out_q: Any, k_scale: Any, v_scale: Any, k_row_scale: Any, v_row_scale: Any, lengths_after: Any) -> Optional[Any]:  # fmt: skip
     refuse_listing("append_kv")
-    if _traced.now():
+    if _traced.now(k):
         return _traced.serve("append_kv_op")(
             k, v, k_cache, v_cache, layout, kv_layout, seqlens_k, block_table, page_indices, page_indptr, slots, cu_seqlens, q,
             rotary_cos, rotary_sin, rotary_style, positions, k_scale, v_scale, k_row_scale, v_row_scale, lengths_after, out_q=out_q)  # fmt: skip

@@ -49,7 +49,7 @@ class Servers:
         if (torch := self._torch) is None:
             return None
         _, plain, operator = torch
-        traced = serve is plain and sys.modules["torch"].compiler.is_compiling()
+        traced = serve is plain and (sys.modules["torch"].compiler.is_compiling() or sys.modules["tilesmith._torch"].is_traced())
         return operator if traced or serve is operator else None
 
     def add_torch(self) -> tuple[type, Serve, Serve]:
@@ -67,7 +67,7 @@ class Servers:
 
 
 class Traced:
-    """Functions of tilesmith.`module` that serve while torch.compile traces, imported before it does."""
+    """Functions of tilesmith.`module` that serve what torch traces, imported before torch.compile does."""
 
     def __init__(self, module: str, *functions: str) -> None:
         self._module = module
@@ -75,8 +75,17 @@ class Traced:
         self._functions: dict[str, Serve] = {}
         _before_tracing.servers.append(self)
 
-    def now(self) -> bool:
-        return bool(self._functions) and bool(sys.modules["torch"].compiler.is_compiling())
+    def now(self, first: Any) -> bool:
+        """For a call whose first tensor this is."""
+        if self._functions and sys.modules["torch"].compiler.is_compiling():
+            return True
+        if (torch := sys.modules.get("torch")) is None or not isinstance(first, torch.Tensor):
+            return False
+        if not importlib.import_module("tilesmith._torch").is_traced():
+            return False
+        if not self._functions:
+            self.add_torch()
+        return True
 
     def serve(self, function: str) -> Serve:
         return self._functions[function]

@@ -41,6 +41,10 @@ _KINDS = {"cpu": CPU, "cuda": CUDA}
 operators = torch.library.Library("tilesmith", "DEF")  # type: ignore[no-untyped-call]
 
 is_compiling = torch.compiler.is_compiling
+jit_traces = torch._C._is_tracing
+_count_modes = torch._C._len_torch_dispatch_stack
+_is_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded
+_PYTHON = torch._C.DispatchKey.Python
 grad_enabled = torch.is_grad_enabled
 torch_threads = torch.get_num_threads
 # The same as torch.cuda.current_stream(index).cuda_stream without making an object for it.
@@ -48,11 +52,17 @@ raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
     lambda index: torch.cuda.current_stream(index).cuda_stream)  # fmt: skip
 
 
+def is_traced() -> bool:
+    """Whether calls pass torch's dispatcher though their tensors are plain: torch.compile, torch.jit.trace, make_fx and modes of
+    __torch_dispatch__ know of what passes there alone. A trace of anything else would repeat a result's memory without its kernel."""
+    return is_compiling() or jit_traces() or (_count_modes() > 0 and not _is_excluded(_PYTHON))
+
+
 def repeated_calls(kinds: str) -> RepeatedCalls:
-    """Of plain tensors."""
+    """Of plain tensors, that nothing traces."""
     if not exchange:
         return RepeatedCalls("", (), None)
-    return RepeatedCalls(kinds, (Tensor, torch.nn.Parameter), Asked(torch.dtype, exchange, (torch_threads,), grad_enabled, forward_ad, raw_stream))
+    return RepeatedCalls(kinds, (Tensor, torch.nn.Parameter), Asked(torch.dtype, exchange, (torch_threads, _count_modes, jit_traces), grad_enabled, forward_ad, raw_stream))
 
 
 def is_plain(tensor: Tensor) -> bool:

@@ -29,6 +29,7 @@ from tilesmith._torch import (
     draw_seed,
     grad_enabled,
     is_compiling,
+    is_traced,
     longest,
     options_here,
     raw_stream,
@@ -55,17 +56,18 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
               block_table: Any, seqlens_k: Any, page_indices: Any, page_indptr: Any, num_splits: Any, batch_invariant: Any, latent: Any, kv_layout: Any,
               out: Any) -> Any:  # fmt: skip
     """tilesmith.attention on plain torch tensors. Every call passes here, so it is written for speed."""
-    if is_compiling():
+    if not is_compiling():
+        repeated = _run(conditions.now, q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale, dropout_p,
+                        seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, block_table, seqlens_k, page_indices,
+                        page_indptr, num_splits, batch_invariant, latent, kv_layout, out)  # fmt: skip
+        if repeated is not NotImplemented:
+            if out is not None:
+                tell_written(out)
+            return repeated
+    if is_traced():
         return attention_op(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale,
                             v_scale, dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse,
                             diagonal, tf32, block_table, seqlens_k, page_indices, page_indptr, num_splits, batch_invariant, latent, kv_layout, out)  # fmt: skip
-    repeated = _run(conditions.now, q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale, dropout_p,
-                    seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, block_table, seqlens_k, page_indices,
-                    page_indptr, num_splits, batch_invariant, latent, kv_layout, out)  # fmt: skip
-    if repeated is not NotImplemented:
-        if out is not None:
-            tell_written(out)
-        return repeated
     longest_given = max_seqlen_q, max_seqlen_k
     plain = (bias is None and alibi is None and sink is None and q_scale is None and k_scale is None and v_scale is None
              and cu_seqlens_q is None and cu_seqlens_k is None and seqlens_k is None and block_table is None
@@ -230,7 +232,7 @@ def attention_op(*given: Any, options: tuple[Any, ...] = ()) -> Any:
                  x.page_indices, x.page_indptr, x.num_splits, bool(x.batch_invariant), x.latent, x.kv_layout, drawn, *options)  # fmt: skip
     out = x.out
     if out is None:
-        eager = differentiable and not is_compiling() and all_plain(x.tensors)
+        eager = differentiable and not is_traced() and all_plain(x.tensors)
         result, lse = (_differentiated if eager else torch.ops.tilesmith.attention_fwd)(*arguments)
     else:
         result, lse = out, torch.ops.tilesmith.attention_fwd_out(*arguments, out=out)

@@ -20,7 +20,7 @@ from tilesmith._torch import (
     define,
     describe,
     grad_enabled,
-    is_compiling,
+    is_traced,
     longest,
     raw_stream,
     refuse_gradient,
@@ -36,7 +36,7 @@ _calls: KeptCalls[Call] = KeptCalls()
 
 def attention_backward(*given: Any) -> Any:
     """tilesmith.attention_backward on plain torch tensors."""
-    if is_compiling():
+    if is_traced():
         return attention_backward_op(*given)
     x = Arguments(*given)
     tensors, own = x.tensors, (x.dq, x.dk, x.dv)

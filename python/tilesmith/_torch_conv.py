@@ -31,6 +31,8 @@ from tilesmith._torch import (
     grad_enabled,
     is_compiling,
     is_plain,
+    is_traced,
+    jit_traces,
     options_here,
     raw_stream,
     refuse_gradient,
@@ -56,9 +58,9 @@ def conv(form: str, a: Any, b: Any, scale: Any, bias: Any, residual: Any, out: A
     alone = bias is None and scale is None and residual is None and out is None  # most calls, which take microseconds
     plain = is_plain(a) and is_plain(b) and (alone or all_plain(tensors[2:]))
     if packed is not None:
-        if is_compiling() or not plain:
-            raise Unsupported("w is packed, and torch compiles this or x is no plain tensor", "the plain filters", "unsupported")
-    elif is_compiling() or not plain:
+        if is_traced() or not plain:
+            raise Unsupported("w is packed, and torch compiles, traces or watches this, or x is no plain tensor", "the plain filters", "unsupported")
+    elif is_traced() or not plain:
         return conv_op(form, *tensors, shape, g, out_dtype, activation)
     if grad_enabled() and _wants_gradient(tensors):
         if packed is not None:
@@ -111,7 +113,7 @@ def again(count: int, x: Tensor, w: Any, stride: Any, padding: Any, dilation: An
     result = _run(conditions.now, count, x, w, view, stride, padding, dilation, groups, scale_x, scale_w, out_dtype)
     if result is not NotImplemented:
         return None, result
-    if not is_plain(w) or forward_ad._current_level >= 0 or (grad_enabled() and (x.requires_grad or w.requires_grad)):
+    if is_traced() or not is_plain(w) or forward_ad._current_level >= 0 or (grad_enabled() and (x.requires_grad or w.requires_grad)):
         return None, None
     key = (count, x.dtype, x.shape, x.stride(), x.get_device(), w.dtype, w.shape, w.stride(), w.get_device(), view, stride, padding, dilation, groups,
            scale_x, scale_w, out_dtype, torch_threads())  # fmt: skip
@@ -189,7 +191,7 @@ def joined_scales(x: Tensor, filters: int, scale_x: Any, scale_w: Any) -> Tensor
         own = scale if scale.numel() != 1 else scale.reshape(1).to(x.device)
         vector = own if vector is None else vector * own
     if vector is None:
-        if is_plain(x) and x.device.type == "cpu" and not is_compiling():
+        if is_plain(x) and x.device.type == "cpu" and not is_traced():
             return _same_scales(factor, filters)
         return torch.full((filters,), factor, dtype=torch.float32, device=x.device)
     if factor != 1:
@@ -240,13 +242,14 @@ def conv_op(form: str, a: Any, b: Any, scale: Any, bias: Any, residual: Any, out
         one_of("activation", activation, ACTIVATIONS)
         v = conv_op(form, a, b, scale, bias, residual, None, shape, g, out_dtype, None, options)
         return ACTIVATIONS[activation](v)
-    arguments = (form, a, b, scale, bias, residual, list(shape), list(g.stride), [low for low, _ in g.padding], [high for _, high in g.padding],
+    sizes = list(map(int, shape)) if not is_compiling() and jit_traces() else list(shape)  # torch.jit.trace has tensors of the sizes it computes
+    arguments = (form, a, b, scale, bias, residual, sizes, list(g.stride), [low for low, _ in g.padding], [high for _, high in g.padding],
                  list(g.dilation), g.groups, out_dtype, activation, *options)  # fmt: skip
     if out is not None:
         torch.ops.tilesmith.conv_out(*arguments, out=out)
         given: Tensor = out
         return given
-    eager = differentiable and not is_compiling() and all_plain(tensors)
+    eager = differentiable and not is_traced() and all_plain(tensors)
     result: Tensor = (_differentiated if eager else torch.ops.tilesmith.conv)(*arguments)
     return result
 

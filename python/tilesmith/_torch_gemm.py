@@ -36,6 +36,7 @@ from tilesmith._torch import (
     differentiated,
     grad_enabled,
     is_compiling,
+    is_traced,
     options_here,
     raw_stream,
     repeated_calls,
@@ -60,17 +61,18 @@ def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: 
          groups: Any, zero_b: Any, a2: Any, b2: Any, amax: Any, out_dtype: Any, alpha: Any, beta: Any, activation: Any,
          gate: Any, clamp: Any, tf32: Any, prefetch_weights: Any) -> Any:  # fmt: skip
     """matmul and its like on plain torch tensors. Every call passes here, so it is written for speed."""
-    if is_compiling():
+    if not is_compiling():
+        repeated = _run(conditions.now, form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha,
+                        beta, activation, gate, clamp, tf32, prefetch_weights)  # fmt: skip
+        if repeated is not NotImplemented:
+            if out is not None:
+                tell_written(out)
+            if amax is not None:
+                tell_written(amax)
+            return repeated
+    if is_traced():
         return gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
                        gate, clamp, tf32, prefetch_weights)  # fmt: skip
-    repeated = _run(conditions.now, form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha,
-                    beta, activation, gate, clamp, tf32, prefetch_weights)  # fmt: skip
-    if repeated is not NotImplemented:
-        if out is not None:
-            tell_written(out)
-        if amax is not None:
-            tell_written(amax)
-        return repeated
     if alpha.__class__ is not float:
         alpha = number("alpha", alpha)
     scaled = scale_a is not None or scale_b is not None
@@ -311,7 +313,7 @@ _LIBRARY = Library(_describe, _describe_all, view_of, check_sign, check_memory, 
 def gemm_list(lists: Lists, out_dtype: Any, alpha: Any, beta: Any, activation: Any, gate: Any, clamp: Any, tf32: Any) -> list[Tensor]:
     """grouped_matmul of lists."""
     types = _checked_types(lists)
-    if is_compiling() or any(issubclass(kind, Tensor) and kind not in (Tensor, torch.nn.Parameter) for kind in types):
+    if is_traced() or any(issubclass(kind, Tensor) and kind not in (Tensor, torch.nn.Parameter) for kind in types):
         return _by_operators(lists, out_dtype, alpha, beta, activation, gate, clamp, tf32)
     if grad_enabled() and any(any(map(_requires_grad, each)) for each in lists if each is not None):
         return _by_operators(lists, out_dtype, alpha, beta, activation, gate, clamp, tf32, options_here())
@@ -368,7 +370,7 @@ def gemm_op(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residua
     if differentiable:
         check_differentiable(form, a, scale_a, scale_b, out, amax)
     if form == "packed":
-        raise Unsupported("w is packed, and torch compiles this or x is no plain tensor", "the plain weight", "unsupported")
+        raise Unsupported("w is packed, and torch compiles, traces or watches this, or x is no plain tensor", "the plain weight", "unsupported")
     if forward_ad._current_level >= 0:
         check_no_tangents(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, zero_b, a2, b2, amax))
     for scale in (scale_a, scale_b):
@@ -386,7 +388,7 @@ def gemm_op(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residua
     arguments = (form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, zero_b, a2, b2, out_dtype, alpha, beta, activation,
                  gate, None if clamp is None else list(clamp), bool(tf32), bool(prefetch_weights), *options)  # fmt: skip
     if out is None and amax is None:
-        eager = differentiable and not is_compiling() and all_plain((a, b, c, bias, residual, a2, b2))
+        eager = differentiable and not is_traced() and all_plain((a, b, c, bias, residual, a2, b2))
         return (_differentiated if eager else torch.ops.tilesmith.gemm)(*arguments)
     most = a.new_zeros((), dtype=torch.float32) if amax is True else amax
     if out is None:

@@ -131,70 +131,79 @@ struct NarrowConsumer : PieceWork<NarrowConsumer, Consumers> {
                      at.lane() % 16 * kRowPitch + at.lane() / 16 * 16;
     const u64 b = descriptor_k_major(uniform(map().queries()));
     pin(s);
-    multiply<1, 2, kColumnsQk>(
-        [&](Raw& raw, int column, int load) { load_matrices(raw, keys + column * kColumn + load * 32); },
+    multiply<2, 4, kColumnsQk / 2, kColumnsQk % 2 * 2>(
+        [&](Raw& raw, int round, int load) { load_matrices(raw, keys + round * 2 * kColumn + load * 32); },
         [&](const Raw& raw, Operands& a, int, int) { widen_keys(raw, a); },
-        [&](const Operands& a, int column, int load) {
+        [&](const Operands& a, int round, int load) {
 #pragma unroll
           for (int k = 0; k < 2; ++k)
-            Wgmma<kTileM, kElement>::rs<false>(s, a[k][0], a[k][1], a[k][2], a[k][3],
-                                               b + (column * (kQueryColumnBytes / 16) + load * 4 + 2 * k),
-                                               column + load + k != 0);
+            Wgmma<kTileM, kElement>::rs<false>(
+                s, a[k][0], a[k][1], a[k][2], a[k][3],
+                b + ((2 * round + load / 2) * (kQueryColumnBytes / 16) + load % 2 * 4 + 2 * k), round + load + k != 0);
         });
     pin(s);
   }
 
-  // Products of `kRounds` times `kLoads` loads, `kBatch` of which follow one another: what the next of them take is
-  // widened while these are multiplied.
-  template <int kBatch, int kLoads, int kRounds, class Load, class Widen, class Multiply>
+  // Products of `kRounds` times `kLoads` loads and of `kRest` more, `kBatch` of which follow one another: what the next of
+  // them take is widened while these are multiplied.
+  template <int kBatch, int kLoads, int kRounds, int kRest, class Load, class Widen, class Multiply>
   TS_DEVICE static void multiply(Load load, Widen widen, Multiply start) {
-    constexpr int kBatches = ceil_div(kLoads, kBatch);
-    static_assert(kBatches % 2 == 0, "rounds begin with the same operands");
+    constexpr int kBatches = kLoads / kBatch;
+    static_assert(kLoads % kBatch == 0 && kBatches % 2 == 0, "rounds begin with the same operands");
+    static_assert(kRest <= kBatch, "the rest is one batch");
     Operands a[2][kBatch];
-    const auto fill = [&](Operands(&to)[kBatch], int round, int first) {
+    const auto fill = [&](Operands(&to)[kBatch], int round, int first, int count) {
       Raw raw[kBatch];
 #pragma unroll
       for (int i = 0; i < kBatch; ++i)
-        if (first + i < kLoads) load(raw[i], round, first + i);
+        if (i < count) load(raw[i], round, first + i);
 #pragma unroll
       for (int i = 0; i < kBatch; ++i)
-        if (first + i < kLoads) widen(raw[i], to[i], round, first + i);
+        if (i < count) widen(raw[i], to[i], round, first + i);
     };
-    fill(a[0], 0, 0);
+    const auto begin = [&](Operands(&now)[kBatch], int round, int first, int count) {
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        pin(now[i][0]);
+        pin(now[i][1]);
+      }
+      wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i)
+        if (i < count) start(now[i], round, first + i);
+      wgmma_commit();
+    };
+    fill(a[0], 0, 0, kBatch);
 #pragma unroll 1
     for (int round = 0; round < kRounds; ++round) {
 #pragma unroll
       for (int batch = 0; batch < kBatches; ++batch) {
-        Operands(&now)[kBatch] = a[batch % 2];
-#pragma unroll
-        for (int i = 0; i < kBatch; ++i) {
-          pin(now[i][0]);
-          pin(now[i][1]);
-        }
-        wgmma_fence();
-#pragma unroll
-        for (int i = 0; i < kBatch; ++i)
-          if (batch * kBatch + i < kLoads) start(now[i], round, batch * kBatch + i);
-        wgmma_commit();
+        begin(a[batch % 2], round, batch * kBatch, kBatch);
         if (batch + 1 < kBatches)
-          fill(a[(batch + 1) % 2], round, (batch + 1) * kBatch);
+          fill(a[(batch + 1) % 2], round, (batch + 1) * kBatch, kBatch);
         else if (round + 1 < kRounds)
-          fill(a[0], round + 1, 0);
+          fill(a[0], round + 1, 0, kBatch);
+        else if (kRest > 0)
+          fill(a[0], kRounds, 0, kRest);
         wgmma_wait<0>();
       }
+    }
+    if constexpr (kRest > 0) {
+      begin(a[0], kRounds, 0, kRest);
+      wgmma_wait<0>();
     }
   }
 
   // Adds what the step's values contribute to the warpgroup's columns. A unit is given back when it has been read, for
   // its products take it from registers.
   TS_DEVICE void multiply_values() {
-    constexpr int kUnitsOfRound = 2;
+    constexpr int kUnitsOfHalf = kUnitsOfStep / kHalves, kUnitsOfRound = kColumnsOfHalf % 2 == 0 ? kUnitsOfHalf : kUnitsOfStep;
     const Place at;
     const u64 b = descriptor_k_major(uniform(map().probabilities(0)));
     const u32 of_thread = warpgroup * kOutputColumns + at.warp() * 16 + at.lane() * kRowPitch;
     u32 values = 0;
     pin(o);
-    multiply<1, kUnitsOfRound * kColumnsOfHalf, kUnitsOfStep / kUnitsOfRound>(
+    multiply<2, kUnitsOfRound * kColumnsOfHalf, kUnitsOfStep / kUnitsOfRound, 0>(
         [&](Raw& raw, int round, int load) {
           if (load % kColumnsOfHalf == 0)
             values = come(unit_of_step(round * kUnitsOfRound + load / kColumnsOfHalf)) + of_thread;
@@ -209,10 +218,12 @@ struct NarrowConsumer : PieceWork<NarrowConsumer, Consumers> {
         },
         [&](const Operands& a, int round, int load) {
           float(&of_column)[32] = reinterpret_cast<float(&)[32]>(o[32 * (load % kColumnsOfHalf)]);
+          const int of_step = round * kUnitsOfRound + load / kColumnsOfHalf;
 #pragma unroll
           for (int k = 0; k < 2; ++k)
-            Wgmma<kTileM, kElement>::rs<false>(of_column, a[k][0], a[k][1], a[k][2], a[k][3],
-                                               b + (round * (kProbabilitiesBytes / 16) + load / kColumnsOfHalf * 4 + 2 * k), 1);
+            Wgmma<kTileM, kElement>::rs<false>(
+                of_column, a[k][0], a[k][1], a[k][2], a[k][3],
+                b + (of_step / kUnitsOfHalf * (kProbabilitiesBytes / 16) + of_step % kUnitsOfHalf * 4 + 2 * k), 1);
         });
     pin(o);
   }

@@ -125,6 +125,7 @@ const Row kRows[] = {
     {DataType::bf16, 320, 256, "latent cachei8 mask lse"},
     {DataType::bf16, 576, 512, "paged latent cache8 mask bias lse"},
     {DataType::fp16, 576, 512, "latent cachei8 mask alibi sink lse"},
+    {DataType::bf16, 448, 384, "paged latent cache8 mask lse"},
 };
 INSTANTIATE_TEST_SUITE_P(Signatures, CudaDecodeProperty, ::testing::ValuesIn(kRows),
                          [](const auto& drawn) { return fmt::format("{}", drawn.index); });

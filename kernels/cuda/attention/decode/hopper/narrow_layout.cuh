@@ -75,7 +75,7 @@ struct SharedMap {
     mbarrier_init(number_told(), 1);
     mbarrier_init(number_heard(), kThreads / 32);
     for (int i = 0; i < kUnits; ++i) {
-      mbarrier_init(full(i), 1);
+      mbarrier_init(full(i), 32);
       mbarrier_init(empty(i), kConsumerWarps);
     }
     fence_mbarrier_init();

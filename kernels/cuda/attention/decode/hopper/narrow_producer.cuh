@@ -1,5 +1,5 @@
-// The copies of latent rows of 8 bits: each warp has every fourth unit, and a lane asks the copy engine for a whole row, so
-// that pages may have any size.
+// The copies of latent rows of 8 bits: each warp has every fourth unit, row by row, so that pages may have any size. The
+// copy engine takes longer for 128 rows, one by one, than they are multiplied.
 #pragma once
 
 #include "narrow_layout.cuh"
@@ -20,32 +20,31 @@ struct NarrowProducer : PieceWork<NarrowProducer, Producers> {
   TS_DEVICE static int warp() { return Producers::thread() / 32; }
   TS_DEVICE int first_key(int unit) const { return piece.first_tile * kTileKeys + unit * kUnitKeys; }
 
-  // Rows that no query sees become zeros: their probabilities are 0, and what lies in memory may be NaN.
-  TS_DEVICE void clear_rows(u32 unit, u32 rows) const {
-#pragma unroll 1
-    for (; rows != 0; rows &= rows - 1)
-      for (int at = 16 * lane(); at < cfg::kHeadDimQk; at += 16 * 32)
-        asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(map().row(unit, __ffs(rows) - 1) + at), "r"(0)
-                     : "memory");
-    fence_proxy_async();
-    __syncwarp();
-  }
-
+  // Four lanes have a row, and a warp eight at once. Rows that no query sees become zeros: their probabilities are 0, and
+  // what lies in memory may be NaN.
   TS_DEVICE void copy(const KeyRows& keys, int unit) {
-    const int first = first_key(unit), key = first + lane();
-    const u32 place = done + unit, index = place % kUnits, full = map().full(index);
-    const bool copies = key >= piece.begin && key < piece.end;
-    const u32 copied = __ballot_sync(0xffffffffu, copies);
+    constexpr int kLanesOfRow = 4, kRowsAtOnce = 32 / kLanesOfRow, kChunks = cfg::kHeadDimQk / 16;
+    const int first = first_key(unit), key = first + lane(), of_row = lane() % kLanesOfRow;
+    const u32 place = done + unit, index = place % kUnits;
     i64 at;
     if constexpr (cfg::kPaged)
       at = pages.offset(args, keys, first, 0);
     else
       at = key * keys.row_bytes;
+    const bool seen = key >= piece.begin && key < piece.end;
+    const auto own = reinterpret_cast<unsigned long long>(seen ? keys.base + at : nullptr);
     mbarrier_wait(map().empty(index), (place / kUnits & 1) ^ 1);
-    if (copied != 0xffffffffu) clear_rows(index, ~copied);
-    if (lane() == 0) mbarrier_expect(full, __popc(copied) * cfg::kHeadDimQk);
-    __syncwarp();
-    if (copies) bulk_load(map().row(index, lane()), keys.base + at, cfg::kHeadDimQk, full);
+#pragma unroll 1
+    for (int row = lane() / kLanesOfRow; row < kUnitKeys; row += kRowsAtOnce) {
+      const auto from = reinterpret_cast<const char*>(__shfl_sync(0xffffffffu, own, row));
+      const char* const chunk = from != nullptr ? from + 16 * of_row : static_cast<const char*>(args.k);
+      const u32 to = map().row(index, row) + 16 * of_row;
+#pragma unroll
+      for (int i = 0; i < kChunks; i += kLanesOfRow)
+        if (kChunks % kLanesOfRow == 0 || i + of_row < kChunks)
+          copy_async(to + 16 * i, from != nullptr ? chunk + 16 * i : chunk, from != nullptr);
+    }
+    arrive_after_copies(map().full(index));
   }
 
   // The first queries go before the first keys.

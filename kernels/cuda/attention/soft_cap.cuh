@@ -45,10 +45,11 @@ struct SoftCap {
   }
 
   // Whether the warp's scores are all near. A NaN is: the polynomial keeps it.
-  TS_DEVICE bool is_near(const float (&s)[kScores]) const {
+  template <int kCount>
+  TS_DEVICE bool is_near(const float (&s)[kCount]) const {
     float largest[4] = {};
 #pragma unroll
-    for (int i = 0; i < kScores; ++i) largest[i % 4] = fmaxf(largest[i % 4], fabsf(s[i]));
+    for (int i = 0; i < kCount; ++i) largest[i % 4] = fmaxf(largest[i % 4], fabsf(s[i]));
     const float all = fmaxf(fmaxf(largest[0], largest[1]), fmaxf(largest[2], largest[3]));
     return __all_sync(0xffffffffu, all <= bound);
   }
@@ -59,11 +60,12 @@ struct SoftCap {
   }
 
   // A NaN among four scores makes all four NaN: hidden scores are masked before.
-  static TS_DEVICE void far(float scale, float soft_cap, float (&s)[kScores]) {
-    static_assert(kScores % 8 == 0, "whole pairs of 8-column tiles");
+  template <int kCount>
+  static TS_DEVICE void far(float scale, float soft_cap, float (&s)[kCount]) {
+    static_assert(kCount % 8 == 0, "whole pairs of 8-column tiles");
     const float exponent = inner_scale(scale, soft_cap) * (-2.0f * kLog2e), unit = soft_cap * kLog2e;
 #pragma unroll
-    for (int i = 0; i < kScores; i += 8) {
+    for (int i = 0; i < kCount; i += 8) {
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
         float &a = s[i + 2 * row], &b = s[i + 2 * row + 1], &c = s[i + 2 * row + 4], &d = s[i + 2 * row + 5];
@@ -83,18 +85,20 @@ struct SoftCap {
     }
   }
 
-  static TS_DEVICE void exact(float scale, float soft_cap, float (&s)[kScores]) {
+  template <int kCount>
+  static TS_DEVICE void exact(float scale, float soft_cap, float (&s)[kCount]) {
     const float inner = inner_scale(scale, soft_cap), unit = soft_cap * kLog2e;
 #pragma unroll
-    for (int i = 0; i < kScores; ++i) s[i] = unit * soft_cap_tanh(s[i] * inner);
+    for (int i = 0; i < kCount; ++i) s[i] = unit * soft_cap_tanh(s[i] * inner);
   }
 
-  static TS_DEVICE void apply(float scale, float soft_cap, float (&s)[kScores]) {
+  template <int kCount>
+  static TS_DEVICE void apply(float scale, float soft_cap, float (&s)[kCount]) {
     SoftCap cap;
     cap.start(scale, soft_cap);
     if (cap.is_near(s)) {
 #pragma unroll
-      for (int i = 0; i < kScores; ++i) s[i] = cap.near(s[i]);
+      for (int i = 0; i < kCount; ++i) s[i] = cap.near(s[i]);
     } else {
       far(scale, soft_cap, s);
     }

@@ -36,6 +36,7 @@ void add_decode(ConstantsTable& table, const AttentionSignature& s, const Algori
                 const CudaAttentionResources& facts) {
   if (a.pipeline == Pipeline::decode_wgmma) {
     table.add("kLateWait", a.late_wait);
+    if (s.latent) table.add("kTileM", facts.tile_rows);
   } else {
     table.add("kRowWarps", facts.row_warps);
     if (facts.column_warps > 0)

@@ -173,11 +173,11 @@ void latent_wgmma_facts(const AttentionSignature& s, const Algorithm& a, CudaAtt
   if (rows.bytes == 1) {
     // Columns of 128 bytes of queries and probabilities, units of 32 rows, tables of the queries, barriers, a flag and
     // two lists, and scales of queries.
-    constexpr long kMostUnits = 12, kMostRowBytes = 130 << 10;
-    const long unit = 32L * (64 * columns + 16), units = std::min(kMostUnits, kMostRowBytes / unit);
+    constexpr long kMostUnits = 12, kMostBytes = 220 << 10;
+    const long operands = queries + 128L * a.tile[0] * facts.warpgroups;
+    const long unit = 32L * (64 * columns + 16), units = std::min(kMostUnits, (kMostBytes - operands) / unit);
     const long tables = (3 * 8 + 2 * 4 + 4L * facts.warps) * a.tile[0];
-    facts.shared_bytes =
-        queries + 128L * a.tile[0] * facts.warpgroups + units * unit + tables + 8 * (2 + 2 * units) + behind;
+    facts.shared_bytes = operands + units * unit + tables + 8 * (2 + 2 * units) + behind;
   } else {
     // Columns of 128 bytes of queries, keys and probabilities; barriers, rows' states and sums, a flag and two lists.
     const int barriers = 2 + 2 * a.stages * facts.warpgroups * columns;

@@ -333,6 +333,21 @@ AttentionProblem latent_problem(std::int64_t batch, std::int64_t heads, std::int
   return p;
 }
 
+// Beside rows of 8 bits queries are a product's columns: of few heads a tile of 64 would multiply zeros. Of many, small
+// tiles would widen rows again, which pays where they fill a chip that is else idle.
+TEST(CudaDecode, FewQueriesBesideNarrowLatentRowsHaveATileOfTheirOwn) {
+  for (const std::int64_t heads : {8, 16, 32, 64, 100, 128})
+    for (const std::int64_t batch : {1, 16, 128})
+      for (const std::int64_t keys : {2048, 8192}) {
+        if (heads > 16 && batch * keys < 100'000) continue;
+        AttentionProblem p = latent_problem(batch, heads, keys);
+        p.cache = KvElements::fp8;
+        const KernelConfig config = decode_kernels(p).front();
+        EXPECT_EQ(config.algorithm.pipeline, Pipeline::decode_wgmma) << native_name(config);
+        EXPECT_EQ(config.algorithm.tile[0], heads <= 16 ? 16 : 64) << native_name(config) << ", batch " << batch;
+      }
+}
+
 // A launch that joins finds nothing to do where lists of sequences of one length are not cut. Of latent rows its blocks
 // fill an SM each, so that a warp takes more of a row where there would be more of them.
 TEST(CudaDecode, LatentRowsAreJoinedByALaunchWhereSequencesAreCut) {

@@ -181,7 +181,7 @@ TEST_F(CudaAttentionKernels, DecodeIsHealthy) {
       configs.push_back(config);
       return true;
     });
-  EXPECT_EQ(configs.size(), 83u);
+  EXPECT_EQ(configs.size(), 85u);
   check_instances(testing::some(configs, 3), true);
 }
 
@@ -218,7 +218,7 @@ TEST_F(CudaAttentionKernels, NarrowLatentRowsByWgmmaAreHealthy) {
             return true;
           });
         }
-  EXPECT_EQ(configs.size(), 24u);
+  EXPECT_EQ(configs.size(), 48u);
   check_instances(testing::some(configs, 5), true);
 }
 

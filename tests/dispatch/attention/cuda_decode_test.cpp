@@ -226,12 +226,15 @@ TEST_P(CudaDecodeLatentTest, RepeatsGiveTheSameBits) {
 }
 
 // Items of eight pieces from a list; of ten, which blocks look for; and of four, six and eight, that pairs of blocks
-// join by the first kernel where the device does not hold all clusters of so many.
+// join by the first kernel where the device does not hold all clusters of so many. Of 8 bits clusters of two and eight
+// join the items of tiles of 16 queries.
 INSTANTIATE_TEST_SUITE_P(Lengths, CudaDecodeLatentTest,
                          ::testing::Values(LatentRows{3, 2, 700, 8}, LatentRows{20, 1, 1200, 16},
                                            LatentRows{16, 1, 2000, 0}, LatentRows{11, 1, 3000, 0},
                                            LatentRows{8, 1, 4000, 0}, LatentRows{3, 2, 700, 8, KvElements::fp8},
-                                           LatentRows{16, 1, 2000, 0, KvElements::int8}));
+                                           LatentRows{16, 1, 2000, 0, KvElements::int8},
+                                           LatentRows{8, 1, 1200, 0, KvElements::fp8},
+                                           LatentRows{2, 1, 4000, 0, KvElements::int8}));
 
 // Where there are more pieces than blocks, blocks take them from a queue, which every launch leaves as it was.
 TEST_F(CudaDecodeTest, PiecesAreTakenFromAQueueByAllLaunches) {

@@ -57,6 +57,7 @@ class ClusterJoin {
   static constexpr int kUnits = ts_decode_join_units(cfg::kHeadDimV), kTogether = 4;
   static constexpr int kWarps = kConsumerThreads / 32;
   static constexpr int kRowsOfPair = kTileM / 2 / kWarps;  // of a warp
+  static constexpr int kRowsAtOnce = kRowsOfPair < 2 ? 1 : 2;
   using Row = Joined<4 * kUnits>;
   TS_DEVICE static int lane() { return threadIdx.x & 31; }
   TS_DEVICE static int column(int unit) {
@@ -139,15 +140,15 @@ class ClusterJoin {
   TS_DEVICE void join_pairs() const {
     Row rows[kRowsOfPair];
 #pragma unroll
-    for (int i = 0; i < kRowsOfPair; i += 2) {
+    for (int i = 0; i < kRowsOfPair; i += kRowsAtOnce) {
       if (row(i) >= end_) continue;
-      float values[2][2][4 * kUnits];
-      State states[2][2];
+      float values[kRowsAtOnce][2][4 * kUnits];
+      State states[kRowsAtOnce][2];
 #pragma unroll
-      for (int j = 0; j < 4; ++j)
+      for (int j = 0; j < 2 * kRowsAtOnce; ++j)
         from_block()(j % 2, imin(row(i + j / 2), end_ - 1), values[j / 2][j % 2], states[j / 2][j % 2]);
 #pragma unroll
-      for (int j = 0; j < 2; ++j) rows[i + j].add_all(states[j], values[j], 2);
+      for (int j = 0; j < kRowsAtOnce; ++j) rows[i + j].add_all(states[j], values[j], 2);
     }
     __syncwarp();
     arrive_in_cluster();

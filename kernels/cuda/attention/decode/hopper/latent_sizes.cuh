@@ -8,7 +8,7 @@
 
 namespace ts {
 
-constexpr int kTileM = 64;
+constexpr int kTileM = cfg::kTileM;
 constexpr int kHalves = 2;  // of a step: a warpgroup scores one each, and sums up half of the values' columns of both
 constexpr int kTileKeys = kHalves * cfg::kTileN;
 constexpr int kConsumerThreads = 128 * kHalves;

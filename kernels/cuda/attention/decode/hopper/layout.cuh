@@ -43,6 +43,7 @@ constexpr int kConsumerRegisters = consumer_registers(kProducerRegisters);
 static_assert(cfg::kTileN % 32 == 0 && cfg::kTileN <= kColumn, "a half's probabilities are one column of shared memory");
 static_assert(kColumnsV <= kColumnsQk, "values are columns of the rows");
 static_assert(!kNarrow, "narrow_layout.cuh");
+static_assert(kTileM == 64, "queries are the rows of a product");
 static_assert(kScoresBf16 == kValuesBf16, "a row is an operand of both products");
 
 enum NamedBarrier { kConsumersMeet = 1, kProducersMeet, kFirstIsReady, kSecondIsReady, kQueriesUnderWay, kFirstHasScored };

@@ -15,9 +15,11 @@
 namespace ts {
 
 struct NarrowConsumer : PieceWork<NarrowConsumer, Consumers> {
+  static constexpr int kOfColumn = kTileM / 2;             // sums of a thread of 64 keys or values
+  static constexpr int kLoadsAtOnce = kTileM == 16 ? 4 : 2;  // as many as registers have room for
   const int warpgroup;
-  float s[kScores];             // [8 queries][key, 8 keys further][query, next query]
-  float o[kOutputColumns / 2];  // [column of values][8 queries][value, next value][query, next query]
+  float s[kOfColumn];                   // [8 queries][key, 8 keys further][query, next query]
+  float o[kColumnsOfHalf * kOfColumn];  // [column of values][8 queries][value, next value][query, next query]
   float sums[2];                // of the warp's keys, of queries query_of_sums() and the next
   u32 first_unit = 0;           // of the step, in the ring and as many places again: those of the odd rounds
   bool has_begun = false;
@@ -37,7 +39,7 @@ struct NarrowConsumer : PieceWork<NarrowConsumer, Consumers> {
     TS_DEVICE int warp() const { return thread / 32 % 4; }  // of the warpgroup
     TS_DEVICE int row(int r) const { return warp() * 16 + lane() / 4 + 8 * r; }
     TS_DEVICE int first_query() const { return 2 * (lane() & 3); }  // of pairs, eight queries apart
-    TS_DEVICE int query_of_sums() const { return first_query() + lane() / 4 * 8; }
+    TS_DEVICE int query_of_sums() const { return first_query() + lane() / 4 % (kTileM / 8) * 8; }
     TS_DEVICE u32 of_warps(u32 shared) const { return shared + kOfWarpsOffset + 4 * (thread / 32 * kTileM + query_of_sums()); }
   };
   // The table at `offset`, of `bytes` a query: where that of the thread's j-th pair lies. Constants stand last, so that
@@ -129,28 +131,31 @@ struct NarrowConsumer : PieceWork<NarrowConsumer, Consumers> {
     const Place at;
     const u32 keys = come(unit_of_step(2 * warpgroup + at.warp() / 2)) + at.warp() % 2 * 16 * kRowPitch +
                      at.lane() % 16 * kRowPitch + at.lane() / 16 * 16;
+    constexpr int kLoads = 2 * kColumnsQk, kOfRound = 2 * kLoadsAtOnce;
     const u64 b = descriptor_k_major(uniform(map().queries()));
     pin(s);
-    multiply<2, 4, kColumnsQk / 2, kColumnsQk % 2 * 2>(
-        [&](Raw& raw, int round, int load) { load_matrices(raw, keys + round * 2 * kColumn + load * 32); },
+    multiply<kLoadsAtOnce, kOfRound, kLoads / kOfRound, kLoads % kOfRound, true>(
+        [&](Raw& raw, int round, int load) { load_matrices(raw, keys + (round * kOfRound + load) * 32); },
         [&](const Raw& raw, Operands& a, int, int) { widen_keys(raw, a); },
         [&](const Operands& a, int round, int load) {
 #pragma unroll
           for (int k = 0; k < 2; ++k)
             Wgmma<kTileM, kElement>::rs<false>(
                 s, a[k][0], a[k][1], a[k][2], a[k][3],
-                b + ((2 * round + load / 2) * (kQueryColumnBytes / 16) + load % 2 * 4 + 2 * k), round + load + k != 0);
+                b + ((round * kOfRound + load) / 2 * (kQueryColumnBytes / 16) + load % 2 * 4 + 2 * k),
+                round + load + k != 0);
         });
     pin(s);
   }
 
   // Products of `kRounds` times `kLoads` loads and of `kRest` more, `kBatch` of which follow one another: what the next of
-  // them take is widened while these are multiplied.
-  template <int kBatch, int kLoads, int kRounds, int kRest, class Load, class Widen, class Multiply>
+  // them take is widened while these are multiplied. Where descriptors follow from the round, it is a constant: else each
+  // product would wait for its own, which comes from a thread's registers.
+  template <int kBatch, int kLoads, int kRounds, int kRest, bool kConstantRounds, class Load, class Widen, class Multiply>
   TS_DEVICE static void multiply(Load load, Widen widen, Multiply start) {
     constexpr int kBatches = kLoads / kBatch;
     static_assert(kLoads % kBatch == 0 && kBatches % 2 == 0, "rounds begin with the same operands");
-    static_assert(kRest <= kBatch, "the rest is one batch");
+    constexpr int kRests[2] = {kRest < kBatch ? kRest : kBatch, kRest < kBatch ? 0 : kRest - kBatch};
     Operands a[2][kBatch];
     const auto fill = [&](Operands(&to)[kBatch], int round, int first, int count) {
       Raw raw[kBatch];
@@ -174,7 +179,7 @@ struct NarrowConsumer : PieceWork<NarrowConsumer, Consumers> {
       wgmma_commit();
     };
     fill(a[0], 0, 0, kBatch);
-#pragma unroll 1
+#pragma unroll (kConstantRounds ? kRounds : 1)
     for (int round = 0; round < kRounds; ++round) {
 #pragma unroll
       for (int batch = 0; batch < kBatches; ++batch) {
@@ -184,12 +189,17 @@ struct NarrowConsumer : PieceWork<NarrowConsumer, Consumers> {
         else if (round + 1 < kRounds)
           fill(a[0], round + 1, 0, kBatch);
         else if (kRest > 0)
-          fill(a[0], kRounds, 0, kRest);
+          fill(a[0], kRounds, 0, kRests[0]);
         wgmma_wait<0>();
       }
     }
     if constexpr (kRest > 0) {
-      begin(a[0], kRounds, 0, kRest);
+      begin(a[0], kRounds, 0, kRests[0]);
+      if constexpr (kRests[1] > 0) fill(a[1], kRounds, kBatch, kRests[1]);
+      wgmma_wait<0>();
+    }
+    if constexpr (kRests[1] > 0) {
+      begin(a[1], kRounds, kBatch, kRests[1]);
       wgmma_wait<0>();
     }
   }
@@ -197,13 +207,15 @@ struct NarrowConsumer : PieceWork<NarrowConsumer, Consumers> {
   // Adds what the step's values contribute to the warpgroup's columns. A unit is given back when it has been read, for
   // its products take it from registers.
   TS_DEVICE void multiply_values() {
-    constexpr int kUnitsOfHalf = kUnitsOfStep / kHalves, kUnitsOfRound = kColumnsOfHalf % 2 == 0 ? kUnitsOfHalf : kUnitsOfStep;
+    constexpr int kUnitsOfHalf = kUnitsOfStep / kHalves, kLoads = kUnitsOfStep * kColumnsOfHalf;
+    constexpr int kAtOnce = kLoads % (2 * kLoadsAtOnce) == 0 ? kLoadsAtOnce : 2;
+    constexpr int kUnitsOfRound = kUnitsOfHalf * kColumnsOfHalf % (2 * kAtOnce) == 0 ? kUnitsOfHalf : kUnitsOfStep;
     const Place at;
     const u64 b = descriptor_k_major(uniform(map().probabilities(0)));
     const u32 of_thread = warpgroup * kOutputColumns + at.warp() * 16 + at.lane() * kRowPitch;
     u32 values = 0;
     pin(o);
-    multiply<2, kUnitsOfRound * kColumnsOfHalf, kUnitsOfStep / kUnitsOfRound, 0>(
+    multiply<kAtOnce, kUnitsOfRound * kColumnsOfHalf, kUnitsOfStep / kUnitsOfRound, 0, false>(
         [&](Raw& raw, int round, int load) {
           if (load % kColumnsOfHalf == 0)
             values = come(unit_of_step(round * kUnitsOfRound + load / kColumnsOfHalf)) + of_thread;
@@ -217,7 +229,7 @@ struct NarrowConsumer : PieceWork<NarrowConsumer, Consumers> {
             mbarrier_arrive(map().empty(unit_of_step(round * kUnitsOfRound + load / kColumnsOfHalf).index));
         },
         [&](const Operands& a, int round, int load) {
-          float(&of_column)[32] = reinterpret_cast<float(&)[32]>(o[32 * (load % kColumnsOfHalf)]);
+          float(&of_column)[kOfColumn] = reinterpret_cast<float(&)[kOfColumn]>(o[kOfColumn * (load % kColumnsOfHalf)]);
           const int of_step = round * kUnitsOfRound + load / kColumnsOfHalf;
 #pragma unroll
           for (int k = 0; k < 2; ++k)
@@ -252,12 +264,12 @@ struct NarrowConsumer : PieceWork<NarrowConsumer, Consumers> {
         SoftCap::apply(scale(), args.soft_cap, s);
     } else if constexpr (!cfg::kBias && cfg::kNegativeScale) {
 #pragma unroll
-      for (int i = 0; i < kScores; ++i) s[i] = -s[i];
+      for (int i = 0; i < kOfColumn; ++i) s[i] = -s[i];
     }
     if constexpr (cfg::kBias) add_bias(at, key);
     if constexpr (cfg::kAlibi) {
 #pragma unroll
-      for (int i = 0; i < kScores; ++i) {
+      for (int i = 0; i < kOfColumn; ++i) {
         const u32 of_query = of_pair(at, kAlibiOffset, 8, i / 4) + 8 * (i % 2);
         const int distance = load_word(of_query + 4) - (key + i / 2 % 2 * 8);
         s[i] = fmaf(load_one(of_query), fabsf(static_cast<float>(distance)), s[i]);
@@ -297,18 +309,23 @@ struct NarrowConsumer : PieceWork<NarrowConsumer, Consumers> {
     }
   }
 
-  // Of sixteen values of a thread, of its pairs of queries, those of query_of_sums() of all the warp's keys.
+  // Of the values of a thread's pairs of queries, those of query_of_sums() of all the warp's keys.
   template <class Join>
   TS_DEVICE static void join_lanes(int lane, float (&x)[kTileM / 4], float (&joined)[2], Join join) {
-    exchange<8>(lane, x, join);
-    exchange<4>(lane, x, join);
-    exchange<2>(lane, x, join);
+    halve<8>(lane, x, join);
+    halve<4>(lane, x, join);
+    halve<2>(lane, x, join);
     joined[0] = x[0], joined[1] = x[1];
   }
-  // Of the first 2 * kHalf a lane keeps half, and gets those of the lane that keeps the others.
+  // Of the first 2 * kHalf a lane keeps half, and gets those of the lane that keeps the others. Of fewer, all of both.
   template <int kHalf, class Join>
-  TS_DEVICE static void exchange(int lane, float (&x)[kTileM / 4], Join join) {
+  TS_DEVICE static void halve(int lane, float (&x)[kTileM / 4], Join join) {
     constexpr int kApart = 2 * kHalf;  // lanes
+    if constexpr (kApart > kTileM / 4) {
+#pragma unroll
+      for (int i = 0; i < kTileM / 4; ++i) x[i] = join(x[i], __shfl_xor_sync(0xffffffffu, x[i], kApart));
+      return;
+    }
     const bool upper = lane & kApart;
 #pragma unroll
     for (int i = 0; i < kHalf; ++i) {
@@ -373,7 +390,7 @@ struct NarrowConsumer : PieceWork<NarrowConsumer, Consumers> {
 #pragma unroll
       for (int column = 0; column < kColumnsOfHalf; ++column)
 #pragma unroll
-        for (int i = 0; i < 4; ++i) o[32 * column + 4 * j + i] *= factors[i % 2];
+        for (int i = 0; i < 4; ++i) o[kOfColumn * column + 4 * j + i] *= factors[i % 2];
     }
     float factors[2];
     load_two(factors, shared + kFactorsOffset + 4 * at.query_of_sums());
@@ -407,7 +424,7 @@ struct NarrowConsumer : PieceWork<NarrowConsumer, Consumers> {
     start_queries();
     Consumers::sync();
 #pragma unroll
-    for (int i = 0; i < kOutputColumns / 2; ++i) o[i] = 0.0f;
+    for (int i = 0; i < kColumnsOfHalf * kOfColumn; ++i) o[i] = 0.0f;
     sums[0] = sums[1] = 0.0f;
     const int steps = piece.end_tile - piece.first_tile;
 #pragma unroll 1
@@ -416,6 +433,12 @@ struct NarrowConsumer : PieceWork<NarrowConsumer, Consumers> {
     if (cfg::kPaged && has_lost_keys(args, item, piece)) sums[0] = sums[1] = lost_sum();
   }
 
+  // Results are tiles of 16 queries and 64 values, as others leave them: a warp has some columns' of its queries.
+  static constexpr int kQueryTiles = kTileM / 16, kShare = ceil_div(kColumnsOfHalf * kQueryTiles, 4);
+  static constexpr int kTilesOfWarp = kColumnsOfHalf % kShare == 0 ? kShare : kColumnsOfHalf;
+  TS_DEVICE static int result_row(const Place& at) { return at.warp() % kQueryTiles * 16 + at.lane() / 4; }
+  TS_DEVICE static int result_column(const Place& at) { return kQueryTiles == 4 ? 0 : at.warp() / kQueryTiles * kTilesOfWarp; }
+
   // The rows' bases, and the sums of all keys.
   TS_DEVICE void join_sums(State (&states)[2]) const {
     const Place at;
@@ -423,7 +446,7 @@ struct NarrowConsumer : PieceWork<NarrowConsumer, Consumers> {
     Consumers::sync();
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const u32 of_row = shared + 4 * at.row(r);
+      const u32 of_row = shared + 4 * (result_row(at) + 8 * r);
       float sum = 0.0f;
 #pragma unroll
       for (int i = 0; i < kConsumerWarps; ++i) sum += load_one(of_row + kOfWarpsOffset + 4 * kTileM * i);
@@ -431,42 +454,48 @@ struct NarrowConsumer : PieceWork<NarrowConsumer, Consumers> {
     }
   }
 
-  // Turns outputs over, so that queries are rows, as others leave them: by a column of 64 values at a time, where queries
-  // were.
-  TS_DEVICE void turn_outputs() {
+  // Turns outputs over, so that queries are rows: by a column of 64 values at a time, where queries were.
+  TS_DEVICE void turn_outputs(float (&turned)[kTilesOfWarp * 32]) const {
     const Place at;
     constexpr u32 kPitch = 4 * kColumn + 16;  // eight bytes of sixteen lanes in all banks
     static_assert(kHalves * kTileM * kPitch <= kProbabilitiesOffset, "a column of each warpgroup");
     const u32 place = map().queries() + warpgroup * kTileM * kPitch;
     const u32 to = place + at.first_query() * kPitch + 4 * (at.warp() * 16 + column_of_row(at.lane() / 4));
-    const u32 from = place + at.row(0) * kPitch + 4 * at.first_query();
+    const u32 from = place + result_row(at) * kPitch + 4 * at.first_query();
 #pragma unroll
     for (int column = 0; column < kColumnsOfHalf; ++column) {
-      float(&x)[32] = reinterpret_cast<float(&)[32]>(o[32 * column]);
+      const float* const x = o + kOfColumn * column;
 #pragma unroll
-      for (int i = 0; i < 16; ++i) store_two(to + (i / 2 * 8 + i % 2) * kPitch, x[i / 2 * 4 + i % 2], x[i / 2 * 4 + 2 + i % 2]);
+      for (int i = 0; i < kTileM / 4; ++i)
+        store_two(to + (i / 2 * 8 + i % 2) * kPitch, x[i / 2 * 4 + i % 2], x[i / 2 * 4 + 2 + i % 2]);
       named_barrier_sync(kFirstTurns + warpgroup, 128);
+      const int of_warp = column % kTilesOfWarp;
+      if (column - of_warp == result_column(at)) {
 #pragma unroll
-      for (int i = 0; i < 16; ++i) {
-        float two[2];
-        load_two(two, from + (i % 2 * 8 * kPitch + i / 2 * 32));
-        x[i / 2 * 4 + i % 2 * 2] = two[0];
-        x[i / 2 * 4 + i % 2 * 2 + 1] = two[1];
+        for (int i = 0; i < 16; ++i) {
+          float two[2];
+          load_two(two, from + (i % 2 * 8 * kPitch + i / 2 * 32));
+          turned[32 * of_warp + i / 2 * 4 + i % 2 * 2] = two[0];
+          turned[32 * of_warp + i / 2 * 4 + i % 2 * 2 + 1] = two[1];
+        }
       }
       named_barrier_sync(kFirstTurns + warpgroup, 128);
     }
   }
 
   TS_DEVICE void finish(int item_number) {
+    const Place at;
     State states[2];
+    float turned[kTilesOfWarp * 32];
     join_sums(states);
-    turn_outputs();
-    const int first_column = warpgroup * kOutputColumns;
+    turn_outputs(turned);
+    const int column = result_column(at);
+    const int first_column = column < kColumnsOfHalf ? warpgroup * kOutputColumns + column * kColumn : cfg::kHeadDimV;  // none
     if (kClusters && args.cluster > 1) {
       Consumers::sync();  // both have turned theirs: pieces' outputs take the same place
-      return ClusterJoin(*this, item_number).run(o, states, Place().row(0), first_column);
+      return ClusterJoin(*this, item_number).run(turned, states, result_row(at), first_column);
     }
-    finish_rows(*this, item_number, o, states, Place().row(0), first_column);
+    finish_rows(*this, item_number, turned, states, result_row(at), first_column);
   }
 };
 

@@ -1,8 +1,8 @@
 // Sizes and the shared-memory map of decode on latent rows of 8 bits for Hopper.
 //
 // clang-format off
-//   queries        [column of 128 bytes][64 rows][128 bytes], with the swizzle, in the order of narrow.cuh
-//   probabilities  [half of a step][64 rows of queries][128 bytes: 64 keys], with the swizzle
+//   queries        [column of 128 bytes][kTileM rows][128 bytes], with the swizzle, in the order of narrow.cuh
+//   probabilities  [half of a step][kTileM rows of queries][128 bytes: 64 keys], with the swizzle
 //   rows           [unit][32 rows][kRowPitch bytes], as they are in memory
 //   the queries' tables; maxima and sums of each warp's keys; barriers; flag and lists; the scales of queries
 // clang-format on
@@ -25,9 +25,9 @@ constexpr int kUnitKeys = 32;
 constexpr int kUnitsOfStep = kTileKeys / kUnitKeys;
 constexpr int kRowPitch = kColumnsQk * kColumn + 16;
 constexpr int kUnitBytes = kUnitKeys * kRowPitch;
-constexpr int kMostUnits = 12, kMostRowBytes = 130 << 10;
-constexpr int kUnits = kMostRowBytes / kUnitBytes < kMostUnits ? kMostRowBytes / kUnitBytes : kMostUnits;
 constexpr int kRowsOffset = kProbabilitiesOffset + kHalves * kProbabilitiesBytes;
+constexpr int kMostUnits = 12, kMostRowBytes = (220 << 10) - kRowsOffset;
+constexpr int kUnits = kMostRowBytes / kUnitBytes < kMostUnits ? kMostRowBytes / kUnitBytes : kMostUnits;
 
 constexpr int kSeenOffset = kRowsOffset + kUnits * kUnitBytes;  // [row of queries]: its first key and one past its last
 constexpr int kAlibiOffset = kSeenOffset + 8 * kTileM;          // [row]: slope and the key at distance zero

@@ -15,7 +15,7 @@ struct TsRowsOfHeads {
 
 #define TS_COPY_TENSORS 5
 #define TS_COPY_THREADS 256
-#define TS_COPY_LINES 4 /* that a warp has under way */
+#define TS_COPY_LINES 2 /* that a warp has under way */
 struct TsCopyRowsArgs {
   TsRowsOfHeads tensors[TS_COPY_TENSORS];
 };

@@ -98,14 +98,14 @@ class RowCopies {
   }
 
   [[nodiscard]] static Status run(const Launch& launch, const CudaRowCopier& copier, void* stream) {
-    constexpr std::int64_t kBlocksOfSm = 4, kLinesOfBlock = TS_COPY_LINES * TS_COPY_THREADS / 32;
-    std::int64_t most = 0;
-    for (const TsRowsOfHeads& tensor : launch.args.tensors) most = std::max<std::int64_t>(most, tensor.lines);
-    if (most == 0) return {};
+    constexpr std::int64_t kBlocksOfSm = 4, kWarps = TS_COPY_THREADS / 32;
+    std::int64_t groups = 0;  // of lines that a warp copies at a time
+    for (const TsRowsOfHeads& tensor : launch.args.tensors)
+      groups += (tensor.lines + TS_COPY_LINES - 1) / TS_COPY_LINES;
+    if (groups == 0) return {};
     const CudaCurrent current(copier.kernel.context());
     TS_TRY(current.status());
-    const std::int64_t blocks =
-        std::min((most + kLinesOfBlock - 1) / kLinesOfBlock, copier.spec.reference.sms * kBlocksOfSm);
+    const std::int64_t blocks = std::min((groups + kWarps - 1) / kWarps, copier.spec.reference.sms * kBlocksOfSm);
     return launch_with(copier.kernel,
                        {.grid = {static_cast<unsigned>(blocks), 1, 1},
                         .block = {TS_COPY_THREADS, 1, 1},

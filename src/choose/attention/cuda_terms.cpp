@@ -123,8 +123,7 @@ CudaAttentionTerms cuda_attention_terms(const KernelConfig& config, const CudaTi
 
   const double rows_by_elements = steps * at_once * keys_of_step + of_one_sm * facts.tile_rows;
   const double of_elements =
-      s.unaligned ? element_seconds(rows_by_elements * (s.head_dim_qk + s.head_dim_v), at_once * facts.warps, model)
-                  : 0;
+      s.unaligned ? element_seconds(rows_by_elements * (depth_qk + depth_v), at_once * facts.warps, model) : 0;
   const double bytes = bits_of(s.data_type) / 8.0 * (s.head_dim_qk + s.head_dim_v);
   const double queries = static_cast<double>(shape.batch * shape.heads_q) * static_cast<double>(shape.seqlen_q);
   // Behind a window few queries read few keys.

@@ -17,7 +17,10 @@ std::int64_t bytes_to_copy(const AttentionRows& rows) {
 double seconds_of_copies(const CudaSpec& spec, const AttentionProblem& p, double tensors) {
   constexpr int kLaunches = 2;
   const double bytes = tensors * static_cast<double>(bytes_to_copy(rows_of(p)));
-  return kLaunches * 1e-6 * spec.gemm.pad_us + spec.reference.memory_seconds(2 * bytes);
+  const CudaReferenceChip& chip = spec.reference;
+  const CudaRowCopies copies =
+      spec.row_copies.value_or(CudaRowCopies{spec.gemm.pad_us, chip.bytes_per_second * chip.reached_bandwidth});
+  return kLaunches * 1e-6 * copies.launch_us + 2 * bytes / copies.bytes_per_second;
 }
 
 std::int64_t whole_head_dim(std::int64_t head_dim, DataType type) {

@@ -261,10 +261,17 @@ Result<CudaReferenceChip> read_reference(const JsonReader& reader) {
 }
 
 Status read_attention(const JsonReader& attention, CudaSpec& spec) {
-  TS_TRY(attention.only({"head_dim", "append_us", "model", "pipelines"}));
+  TS_TRY(attention.only({"head_dim", "append_us", "row_copies", "model", "pipelines"}));
   TS_TRY(read_head_dims(attention.at("head_dim"), spec));
   if (attention.has("append_us")) {
     TS_ASSIGN(spec.append_us, positive(attention.at("append_us")));
+  }
+  if (attention.has("row_copies")) {
+    const JsonReader copies = attention.at("row_copies");
+    TS_TRY(copies.only({"launch_us", "bytes_per_second"}));
+    spec.row_copies.emplace();
+    TS_ASSIGN(spec.row_copies->launch_us, positive(copies.at("launch_us")));
+    TS_ASSIGN(spec.row_copies->bytes_per_second, positive(copies.at("bytes_per_second")));
   }
   if (attention.has("model")) {
     TS_ASSIGN(spec.attention_model, read_cuda_attention_model(attention.at("model")));

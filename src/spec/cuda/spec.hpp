@@ -167,6 +167,12 @@ struct CudaReferenceChip {
   [[nodiscard]] double tflops_of(DataType type) const;
 };
 
+/// What a launch takes that copies attention's rows, and how many bytes a second it reads and writes, both counted.
+struct CudaRowCopies {
+  double launch_us = 0;
+  double bytes_per_second = 0;
+};
+
 struct CudaSpec {
   ArchName arch;
   std::string about;
@@ -192,6 +198,7 @@ struct CudaSpec {
   int head_dim_listed_max = 0;                         ///< listings end here
   std::vector<std::pair<int, int>> unequal_head_dims;  ///< (head_dim_qk, head_dim_v) pairs listed beside the equal ones
   std::vector<CudaAttentionPipeline> attention_fwd;    ///< fastest first
+  std::optional<CudaRowCopies> row_copies;             ///< absent: those of GEMM's rows, at the chip's bandwidth
   double append_us = 0;  ///< by which a call is longer whose new keys are written by a kernel of its own
   std::optional<CudaAttentionModel> attention_model;  ///< absent: the tile table orders, rates predict
   std::vector<CudaBackwardPipeline> attention_bwd;    ///< empty: no kernels of attention backward

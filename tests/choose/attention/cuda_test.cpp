@@ -460,6 +460,44 @@ TEST(CudaAttentionRank, RowsThatBeginAnywhereAreCopiedOrReadByElementsAsPredicti
       copies_rows(rank(spec, odd_problem(111, 111)).value().candidates.front().recipe.main(), odd_problem(111, 111)));
 }
 
+TEST(CudaAttentionRank, CopiesOfRowsTakeTwoLaunchesAndTheirBytesTwice) {
+  CudaSpec spec = arch("sm_90a");
+  spec.row_copies = {.launch_us = 4, .bytes_per_second = 1e12};
+  const AttentionProblem p = odd_problem(111, 111);  // of 222 bytes, copied to 224, which are seven sectors
+  const double bytes = 420 * 224.0 * (2 + 1 + 1 + 2);
+  EXPECT_DOUBLE_EQ(copy_seconds(spec, p), 2 * 4e-6 + 2 * bytes / 1e12);
+  spec.row_copies.reset();
+  EXPECT_DOUBLE_EQ(copy_seconds(spec, p), 2e-6 * spec.gemm.pad_us + spec.reference.memory_seconds(2 * bytes));
+}
+
+TEST(CudaAttentionRank, WhatElementsTakeIsOfKernelsThatReadThem) {
+  CudaSpec with = arch("sm_90a"), without = with;
+  with.attention_model->element_ns = 0.5, with.attention_model->element_wait_ns = 2;
+  without.attention_model->element_ns = without.attention_model->element_wait_ns = 0;
+  // One tile of 64 rows, of two steps of 64 keys: rows of q and o once, of k and v at each step, in columns of 16.
+  AttentionProblem p = odd_problem(35, 60);
+  p.heads_q = 1;
+  p.seqlen_q = 64, p.seqlen_k = 128;
+  const auto copies_of = [&](const CudaSpec& spec, std::int64_t warps_rows) {
+    for (const ModelTerms& one : model_terms(spec, p))
+      if (one.config.algorithm.pipeline == Pipeline::mma_sm80 && one.config.algorithm.tile[0] == warps_rows &&
+          one.config.algorithm.tile[1] == 64)
+        return one.values[5];
+    ADD_FAILURE() << "no such kernel";
+    return 0.0;
+  };
+  ASSERT_EQ(kCudaAttentionTerms[5], "copies");
+  const double elements = (64 + 2 * 64) * (48 + 64.0);
+  EXPECT_NEAR(copies_of(with, 64) - copies_of(without, 64), 1e-9 * elements * (0.5 + 2.0 / 4), 1e-15);
+  // Two tiles of 32 rows have an SM each, and two warps.
+  EXPECT_NEAR(copies_of(with, 32) - copies_of(without, 32), 1e-9 * (32 + 2 * 64) * (48 + 64.0) * (0.5 + 2.0 / 2),
+              1e-15);
+  AttentionProblem whole = p;
+  whole.head_dim_qk = 40, whole.head_dim_v = 64;
+  const auto of = [&](const CudaSpec& spec) { return rank(spec, whole).value().candidates.front().predicted_seconds; };
+  EXPECT_DOUBLE_EQ(of(with), of(without));
+}
+
 TEST(CudaAttentionRank, CopiesOfRowsAreOfDenseSequencesOf16Bits) {
   AttentionProblem fp32 = odd_problem(33, 33), packed = fp32, invariant = packed, empty = packed, many = packed;
   for (AttentionProblem* p : {&packed, &invariant, &empty, &many}) p->data_type = DataType::bf16;

@@ -23,6 +23,7 @@ class Fit(NamedTuple):
     passes: int = 2  # over all figures, or as many as gain
     compound: bool = False  # whether a move multiplies the move that the figure has
     predicts: Callable = None  # of a kernel's name, whether the loss is the error of its predicted seconds; none: it is the regret
+    alone: float = 0  # seconds that a timing has more than is predicted
     times: Callable = lambda name: True  # of kernels' names: problems of which none was timed are left out
 
 
@@ -134,6 +135,7 @@ def main(about, fit, arguments=lambda parser: None):
     try:
         problems = {line: kernels for line, kernels in measured(options.timings).items() if fit.holds(line)}
         problems = {line: kernels for line, kernels in problems.items() if any(map(fit.times, kernels))}
+        problems = {line: {name: seconds - fit.alone for name, seconds in kernels.items()} for line, kernels in problems.items()}
         text = Path(options.spec).read_text(encoding="utf-8")
     except OSError as error:
         parser.error(f"{error.filename}: {error.strerror}")

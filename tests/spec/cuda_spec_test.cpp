@@ -113,6 +113,8 @@ TEST(CudaSpec, BrokenOnesSayFilePathValueAndWhatWouldBeRight) {
   says("\"missing_block\": 0.2", "\"missing_block\": 20", "$.attention_fwd.model.missing_block is 20");
   says("\"neighbours\": 16", "\"neighbours\": 0", "$.gemm.neighbours is 0");
   says("\"rest_box_ns\": 2.5", "\"rest_box_ns\": -1", "$.attention_fwd.model.rest_box_ns is -1");
+  says("\"element_ns\": 0.135", "\"element_ns\": -1", "$.attention_fwd.model.element_ns is -1");
+  says("\"row_copies\": {\"launch_us\": 3.6, ", "\"row_copies\": {", "launch_us");
   says("\"two_rows\": 4", "\"two_rows\": 0", "$.gemm.overlap.two_rows is 0");
   says("\"enough_sms\": 88, ", "", "enough_sms");
   says("\"cut_box_ns\": 4.0", "\"cut_box_ns\": 0", "$.attention_fwd.model.cut_box_ns is 0");

@@ -23,18 +23,23 @@ inline void pack_a(const Stored* from, long long leading, int count, int step, i
       }
     }
   } else {
-    alignas(64) float block[kLanes * kLanes];
     for (int w = 0; w < words; w += kLanes) {
       for (int r = 0; r < round_up(count, step); r += kLanes) {
-        gather_block<false, kOffset>(from + (long long)w * kPack * leading + r, leading, count - r,
-                                     elements - w * kPack, block, kLanes, kLanes);
-        const int rows = (int)min_of(kLanes, round_up(count, step) - r);
-        if (rows == kLanes) {
-          transpose_block(block, kLanes, packed_row(to, r, w, row_stride), stride);
+        const Stored* const at = from + (long long)w * kPack * leading + r;
+        const int rows = (int)min_of(kLanes, round_up(count, step) - r), there = (int)min_of(kLanes, count - r);
+        const int left = elements - w * kPack;
+        float* const row = packed_row(to, r, w, row_stride);
+        if (there == kLanes && left >= kBlockElements) {
+          transpose_rows([&](int i) { return raised<kOffset>(words_across(at + i * kPack * leading, leading)); }, row,
+                         stride, rows);
         } else {
-          alignas(64) float turned[kLanes * kLanes];
-          transpose_block(block, kLanes, turned, kLanes);
-          for (int i = 0; i < rows; ++i) store(packed_row(to, r + i, w, row_stride), load(turned + i * kLanes));
+          transpose_rows(
+              [&](int i) {
+                const int k = (int)min_of(kPack, left - i * kPack);
+                return raised<kOffset>(
+                    k > 0 && there > 0 ? words_across_part(at + i * kPack * leading, leading, k, there) : Vec{});
+              },
+              row, stride, rows);
         }
       }
     }

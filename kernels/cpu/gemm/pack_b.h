@@ -63,24 +63,26 @@ inline void pack_columns(const StoredB* from, long long leading, int count, int 
       }
     }
   } else {
-    alignas(64) float block[kLanes * kLanes];
     for (int c = 0; c < width; c += kLanes) {
-      const int panel_width = width_at(c);
+      const int panel_width = width_at(c), there = count - c;
       for (int w = first; w < end; w += kLanes) {
+        float* const at = place(w, c, panel_width);
+        const int rows = (int)min_of(kLanes, end - w), left = elements - w * kPack;
+        const auto element = [&](int i) { return from + (c + i) * leading + w * kPack / kStoredElementsB; };
         if constexpr (kScales != Scales::none) {
-          for (int i = 0; i < kLanes; ++i)
-            store(block + i * kLanes, scaled_words(from + (c + i) * leading + w * kPack / kStoredElementsB,
-                                                   i < count - c ? elements - w * kPack : 0, scales, c + i, w * kPack));
+          transpose_rows(
+              [&](int i) { return scaled_words(element(i), i < there ? left : 0, scales, c + i, w * kPack); }, at,
+              panel_width, rows);
+        } else if (there >= kLanes && left >= kBlockElements) {
+          transpose_rows([&](int i) { return words_along<kElementB>(element(i)); }, at, panel_width, rows);
         } else {
-          gather_block<true, false, kElementB>(from + c * leading + w * kPack, leading, count - c, elements - w * kPack,
-                                               block, kLanes, kLanes);
-        }
-        if (end - w >= kLanes) {
-          transpose_block(block, kLanes, place(w, c, panel_width), panel_width);
-        } else {
-          alignas(64) float turned[kLanes * kLanes];
-          transpose_block(block, kLanes, turned, kLanes);
-          for (int r = 0; r < end - w; ++r) store(place(w + r, c, panel_width), load(turned + r * kLanes));
+          transpose_rows(
+              [&](int i) {
+                return i < there && left > 0
+                           ? words_along_part<kElementB>(element(i), (int)min_of(left, kBlockElements))
+                           : Vec{};
+              },
+              at, panel_width, rows);
         }
       }
     }

@@ -101,6 +101,18 @@ TS_INLINE Vec raised(Vec x) {
   return kRaised ? (Vec)((UVec)x ^ 0x80808080u) : x;
 }
 
+// The transpose of a block whose rows of words are row(0), row(1) ... : of its own rows the first `rows`.
+template <class Row>
+TS_INLINE void transpose_rows(const Row& row, float* to, long long to_stride, int rows) {
+  Vec x[kLanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) x[i] = row(i);
+  transpose(x);
+#pragma GCC unroll 16
+  for (int r = 0; r < kLanes; ++r)
+    if (r < rows) store(to + r * to_stride, x[r]);
+}
+
 // A row of `words` from `elements` neighbours along k; its vectors are `step` words apart.
 template <bool kRaised>
 inline void gather_row(const Stored* from, int elements, int words, float* to, int step) {
@@ -109,34 +121,4 @@ inline void gather_row(const Stored* from, int elements, int words, float* to, i
     store(to, raised<kRaised>(words_along(from + e)));
   for (; e < words * kPack; e += kBlockElements, to += step)
     store(to, raised<kRaised>(e < elements ? words_along_part(from + e, elements - e) : Vec{}));
-}
-
-// A block of kLanes indices (rows of A, columns of B) by kLanes words, of which `indices` and `elements` along k exist.
-// kAlong: an index's elements are neighbours, and the block has a row of words for each index; else the elements of one
-// k are neighbours, and it has a row of indices for each word. `rows` of the block are written; kRaised: with 128 added
-// to every element.
-template <bool kAlong, bool kRaised = false, Element kType = kElement>
-inline void gather_block(const typename StoredAs<kType>::Type* from, long long leading, int indices, int elements,
-                         float* to, int to_stride, int rows) {
-  const auto put = [&](int row, Vec x) { store(to + row * to_stride, raised<kRaised>(x)); };
-  if constexpr (kAlong) {
-    const int there = (int)min_of(rows, elements >= kBlockElements ? indices : 0);
-    int i = 0;
-    for (; i < there; ++i) put(i, words_along<kType>(from + i * leading));
-    for (; i < rows; ++i)
-      put(i, i < indices && elements > 0
-                 ? words_along_part<kType>(from + i * leading, (int)min_of(elements, kBlockElements))
-                 : Vec{});
-  } else {
-    const long long step = kPack * leading;
-    const int there = indices >= kLanes ? (int)min_of(rows, elements / kPack) : 0;
-    int w = 0;
-    for (; w < there; ++w) put(w, words_across<kType>(from + w * step, leading));
-    for (; w < rows; ++w) {
-      const int left = elements - w * kPack;
-      put(w, left > 0 && indices > 0 ? words_across_part<kType>(from + w * step, leading, (int)min_of(left, kPack),
-                                                                (int)min_of(indices, kLanes))
-                                     : Vec{});
-    }
-  }
 }

@@ -93,8 +93,8 @@ inline void transpose_block(const float* from, long long from_stride, float* to,
 }
 
 // The sums of neighbouring lanes (`kStep` apart) of two vectors, a's in the lanes where bit kStep is clear.
-template <int kStep>
-TS_INLINE Vec fold(Vec a, Vec b) {
+template <int kStep, class V>
+TS_INLINE V fold(V a, V b) {
   return __builtin_shufflevector(a, b, TS_LANES(lower_lane, kStep)) +
          __builtin_shufflevector(a, b, TS_LANES(upper_lane, kStep));
 }

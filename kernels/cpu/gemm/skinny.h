@@ -133,19 +133,20 @@ constexpr int other_lane(int lane, int step) {
   return lane ^ step;
 }
 
-// Writes the sum of all lanes (of integers its bits); with mm_plus_mm, added to what is there.
-TS_INLINE void put_sum_of_lanes(float* to, Sum x) {
-  if constexpr (kLanes == 16) x = x + __builtin_shufflevector(x, x, TS_LANES(other_lane, 8));
-  x = x + __builtin_shufflevector(x, x, TS_LANES(other_lane, 4));
-  x = x + __builtin_shufflevector(x, x, TS_LANES(other_lane, 2));
-  x = x + __builtin_shufflevector(x, x, TS_LANES(other_lane, 1));
-  auto sum = x[0];
-  if constexpr (kMmPlusMm) {
-    decltype(sum) before;
-    __builtin_memcpy(&before, to, 4);
-    sum += before;
+// Of each vector the sum of its lanes, kStep apart and farther, in the lane of its number; kCount is a power of two.
+template <int kStep, int kCount>
+TS_INLINE Sum sums_of_lanes(const Sum (&c)[kCount]) {
+  if constexpr (kStep == kLanes) {
+    return c[0];
+  } else if constexpr (kCount == 1) {
+    const Sum one[1] = {c[0] + __builtin_shufflevector(c[0], c[0], TS_LANES(other_lane, kStep))};
+    return sums_of_lanes<2 * kStep>(one);
+  } else {
+    Sum half[kCount / 2];
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount / 2; ++i) half[i] = fold<kStep>(c[2 * i], c[2 * i + 1]);
+    return sums_of_lanes<2 * kStep>(half);
   }
-  __builtin_memcpy(to, &sum, 4);
 }
 
 // k along the lanes: dot products of kCount rows and kColumns columns.
@@ -222,37 +223,59 @@ TS_INLINE void dot_products(const Strip& s, int row, int column) {
           [&](int j) { return words_along_part<kElementB>(place(w, j), rest); });
     }
   }
+  Sum flat[kCount * kColumns];
 #pragma GCC unroll 8
   for (int r = 0; r < kCount; ++r) {
 #pragma GCC unroll 8
     for (int j = 0; j < kColumns; ++j) {
+      flat[r * kColumns + j] = c[0][r][j];
 #pragma GCC unroll 4
-      for (int p = 1; p < kParts; ++p) c[0][r][j] = c[0][r][j] + c[p][r][j];
-      put_sum_of_lanes(s.sums + (row + r) * kTileN + column + j, c[0][r][j]);
+      for (int p = 1; p < kParts; ++p) flat[r * kColumns + j] = flat[r * kColumns + j] + c[p][r][j];
     }
   }
+  alignas(64) float results[kLanes] = {};
+  float* const to = s.sums + row * kTileN + column;
+  Sum sums = sums_of_lanes<1>(flat);
+  if constexpr (kMmPlusMm) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kCount; ++r) __builtin_memcpy(results + r * kColumns, to + r * kTileN, 4 * kColumns);
+    sums = sums + load_sum(results);
+  }
+  store_sum(results, sums);
+#pragma GCC unroll 8
+  for (int r = 0; r < kCount; ++r) __builtin_memcpy(to + r * kTileN, results + r * kColumns, 4 * kColumns);
 }
 
 constexpr int kDotRows = 4;
 constexpr int kDotColumns = kLanes == 16 ? 4 : 2;
 
-template <int kCount>
-[[gnu::noinline]] void add_rows_along(const Strip& s, int row, int column, int columns) {
-  constexpr int kColumns = kDotColumns * (kCount <= 2 ? 2 : 1);
+template <int kCount, int kColumns>
+TS_INLINE void add_columns_along(const Strip& s, int row, int column, int columns) {
   for (; columns >= kColumns; column += kColumns, columns -= kColumns) dot_products<kCount, kColumns>(s, row, column);
-  for (; columns > 0; ++column, --columns) dot_products<kCount, 1>(s, row, column);
+  if constexpr (kColumns > 1) add_columns_along<kCount, kColumns / 2>(s, row, column, columns);
 }
 
-// All rows in groups of eight (dot products: four), the rest by its binary digits, then the row of ones.
+template <int kCount>
+[[gnu::noinline]] void add_rows_along(const Strip& s, int row, int column, int columns) {
+  add_columns_along<kCount, kDotColumns*(kCount <= 2 ? 2 : 1)>(s, row, column, columns);
+}
+
+// `count` rows, at most kCount.
+template <int kCount>
+TS_INLINE void add_few_rows_across(const Strip& s, int row, int count, int word, int words) {
+  if constexpr (kCount > 1) {
+    if (count < kCount) return add_few_rows_across<kCount - 1>(s, row, count, word, words);
+  }
+  add_rows_across<kCount>(s, row, word, words);
+}
+
+// All rows in groups of eight, or dot products in groups of four and the rest by its binary digits, then the row of
+// ones.
 inline void multiply_strip(const Strip& s, const Strip& ones) {
   if constexpr (kRowB) {
     for (int word = 0; word < s.words; word += kGroupRows) {
       const int words = (int)min_of(kGroupRows, s.words - word);
-      int row = 0;
-      for (; s.rows - row >= 8; row += 8) add_rows_across<8>(s, row, word, words);
-      if (s.rows - row >= 4) add_rows_across<4>(s, row, word, words), row += 4;
-      if (s.rows - row >= 2) add_rows_across<2>(s, row, word, words), row += 2;
-      if (s.rows - row >= 1) add_rows_across<1>(s, row, word, words);
+      for (int row = 0; row < s.rows; row += 8) add_few_rows_across<8>(s, row, s.rows - row, word, words);
       if constexpr (kOffset) add_rows_across<1>(ones, 0, word, words);
     }
   } else {

@@ -10,13 +10,14 @@ TS_INLINE Sum fresh_zero() {
 }
 
 // `ahead`: steps after which b is prefetched for, or 0.
-// c[r][v] += sum over `steps` of a(r, k) * b[k * b_step + v * kLanes ...].
-template <int kRows, int kVectors, class Sum, class A>
-TS_INLINE void multiply(Sum (&c)[kRows][kVectors], const A& a, const float* b, int b_step, int steps, int ahead) {
+// c[r][v] += sum over `steps` of a(r, k) * b[k * b_step + v * kLanes ...]; load_b(from, v) loads vector v of these.
+template <int kRows, int kVectors, class Sum, class A, class LoadB>
+TS_INLINE void multiply(Sum (&c)[kRows][kVectors], const A& a, const float* b, long long b_step, int steps, int ahead,
+                        const LoadB& load_b) {
   for (long long k = 0; k < steps; ++k) {
     Vec x[kVectors];
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) x[v] = load(b + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) x[v] = load_b(b + v * kLanes, v);
     if (ahead > 0) {
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) asm volatile("prefetcht0 %0" : : "m"(b[ahead * b_step + v * kLanes]));
@@ -29,6 +30,11 @@ TS_INLINE void multiply(Sum (&c)[kRows][kVectors], const A& a, const float* b, i
     }
     b += b_step;
   }
+}
+
+template <int kRows, int kVectors, class Sum, class A>
+TS_INLINE void multiply(Sum (&c)[kRows][kVectors], const A& a, const float* b, int b_step, int steps, int ahead) {
+  multiply(c, a, b, b_step, steps, ahead, [](const float* from, int) { return load(from); });
 }
 
 // Of rows a_row apart, whose words are a_step apart.

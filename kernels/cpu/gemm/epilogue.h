@@ -53,6 +53,26 @@ TS_INLINE void store_output(Output* to, Vec x, int count, bool stream) {
   write_part<kLanes>(buffer, count, to);
 }
 
+// Whether nothing but alpha, C and rounding stands between sums and D.
+constexpr bool kPlain = kBias == Bias::none && kActivation == Activation::none && !kGated && !kRowScale &&
+                        !kColumnScale && kExtras == 0 && !kClamp && !kAmax && !kSplitK;
+
+// `count` results of a plain kernel that reads no C: vector v of row r.
+TS_INLINE void put_plain(const PlainD& d, int r, int v, Sum sum, int count) {
+  Output* const to = static_cast<Output*>(d.to) + r * d.leading + v * kLanes;
+  if constexpr (kInteger && kOutput == Element::int32) {
+    alignas(64) Output whole[kLanes];
+    store(reinterpret_cast<int*>(whole), (IVec)sum);
+    if (count < kLanes) return write_part<kLanes>(whole, count, to);
+    if (d.streams) return stream_output(to, whole);
+    store(reinterpret_cast<int*>(to), (IVec)sum);
+  } else {
+    Vec x = (Vec)sum;
+    if constexpr (kInteger) x = __builtin_convertvector((IVec)x, Vec);
+    store_output(to, x * d.factor, count, d.streams);
+  }
+}
+
 // What all columns of a row share.
 struct RowTerms {
   float factor;

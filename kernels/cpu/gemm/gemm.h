@@ -28,10 +28,6 @@ long long scratch_size(const void* args_pointer) {
   return max_of(kPackedRowsBytes + kPanelBytes + sums, kReduceBytes);
 }
 
-// Rows of A that are words already are read as they lie: packing costs more than what rows far apart lose in the
-// caches.
-constexpr bool kWordsAreA = !kTiles && kRowA && kElement == Element::fp32;
-
 void run_multiply(const void* args_pointer, long long index, void* scratch) {
   const TsGemmArgs& args = arguments(args_pointer);
   const Grid grid(args);
@@ -50,6 +46,10 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
   const long long end_block = max_of(first_block + 1, min_of(blocks, first_block + grid.blocks_per_split));
 
   const bool stream = streams(args);
+  // Of floats, rows of A are read as they lie: packing costs more than what rows far apart lose in the caches.
+  const bool keep_a = kFloats && (kRowA || keeps_columns_of_a(args, grid));
+  const bool keep_b = keeps_rows_of_b(args, grid);
+  const bool at_once = kPlain && !kTiles && args.beta == 0 && blocks > 0;
   Patch waiting = {};  // computed, but not yet finished: on AMX both go on side by side
   const float* waiting_sums = nullptr;
   for (long long block = first_block; block < end_block; ++block) {
@@ -59,20 +59,22 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
     const Stored* from =
         static_cast<const Stored*>(a.data) + task.batch * a.batch +
         (kRowA ? task.row * a.leading + depth.start(block) : depth.start(block) * a.leading + task.row);
-    // The last, partial rows are packed even where the others are read as they lie.
-    const int in_place = kWordsAreA ? task.rows / kRows * kRows : 0;
-    if (words > 0 && in_place < task.rows)
-      pack_a(from + in_place * (kRowA ? a.leading : 1), a.leading, task.rows - in_place, kTiles ? kLanes : kRows / 2,
-             elements, words, packed_row(rows, in_place, 0, kRowWords), kRowWords,
-             ScalesOfA(args, task.batch, task.row + in_place, depth.start(block)));
+    if (words > 0 && !keep_a)
+      pack_a(from, a.leading, task.rows,
+             kTiles       ? kLanes
+             : kExactRows ? 1
+                          : kRows / 2,
+             elements, words, rows, kRowWords, ScalesOfA(args, task.batch, task.row, depth.start(block)));
     // A micro-tile from word w on of rows r and columns c.
     const auto visit = [&](MicroTile& t, int w, int r, int c, int tile, bool last) {
       t.a = packed_row(rows, r, w, kRowWords);
       t.a_stride = kRowWords;
-      if constexpr (kWordsAreA) {
-        if (r < in_place) {
-          t.a = reinterpret_cast<const float*>(from + r * a.leading);
-          t.a_stride = a.leading;
+      t.a_step = 1;
+      if constexpr (kFloats) {
+        if (keep_a) {
+          t.a = reinterpret_cast<const float*>(from) + (kRowA ? r * a.leading + w : w * a.leading + r);
+          t.a_stride = kRowA ? a.leading : 1;
+          t.a_step = kRowA ? 1 : a.leading;
         }
       }
       t.rows = (int)min_of(kRows, task.rows - r);
@@ -80,27 +82,55 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
       const int columns = (int)min_of(kPanel, task.columns - c);
       const Patch patch = {task.batch, task.row + r, task.column + c, t.rows, columns};
       if (last && !kSplitK && !stream) claim(args, patch);
+      t.columns = columns;
+      t.d = {};
+      if (last && at_once)
+        t.d = {static_cast<Output*>(args.d) + patch.batch * args.d_batch + patch.row * args.d_leading + patch.column,
+               args.d_leading, args.alpha, stream};
       if (words > 0) {
         multiply_tile(t);
         t.next += t.words * kFetchedByWord;
       } else {
         for (int i = 0; i < kSumsPerTile; i += kLanes) store(t.sums + i, Vec{});
       }
-      if (!last) return;
+      if (!last || at_once) return;
       if (waiting_sums != nullptr) deliver(args, task.split, waiting, waiting_sums, kPanel, stream);
       waiting = patch;
       waiting_sums = t.sums;
+    };
+    // The panel from column c on; `packs`: it is not yet packed here.
+    const auto begin_panel = [&](MicroTile& t, int c, bool packs) {
+      const int columns = (int)min_of(kPanel, task.columns - c);
+      t.width = round_up(columns, kColumnStep);
+      t.words = words;
+      t.b_step = t.width;
+      t.in_place = false;
+      if constexpr (kWordsAreB) t.in_place = keep_b && (kMasks || columns % kLanes == 0);
+      const long long leading = matrix_b(args, depth, block).leading;
+      if (t.in_place) {
+        t.b = reinterpret_cast<const float*>(stored_b(args, depth, member, block, task.column + c));
+        t.b_step = leading;
+      } else if (pack_here) {
+        t.b = panel;
+        t.start = panel + kPanel * words;
+        if (packs) {
+          pack_columns(stored_b(args, depth, member, block, task.column + c), leading, columns, elements, words, panel,
+                       ScalesOfB(args, member, task.column + c, depth.start(block)), 0, words);
+          if constexpr (kOffset) sum_columns(panel, columns, words, panel + kPanel * words);
+        }
+      } else {
+        t.b = packed_data + packed.panel(member, block, task.column + c);
+        if constexpr (kOffset) t.start = packed_data + packed.start(member, block, task.column + c);
+      }
+      // The next panel; after the last one a harmless place.
+      t.next = reinterpret_cast<const char*>(c + kPanel < task.columns ? t.b + (long long)words * kPanel : rows);
     };
     int tile = 0;
     if (goes_by_rows(args, grid)) {
       for (int r = 0; r < task.rows; r += kRows) {
         for (int c = 0; c < task.columns; c += kPanel) {
           MicroTile t;
-          t.width = round_up((int)min_of(kPanel, task.columns - c), kColumnStep);
-          t.words = words;
-          t.b = packed_data + packed.panel(member, block, task.column + c);
-          if constexpr (kOffset) t.start = packed_data + packed.start(member, block, task.column + c);
-          t.next = reinterpret_cast<const char*>(c + kPanel < task.columns ? t.b + (long long)words * kPanel : rows);
+          begin_panel(t, c, r == 0);
           t.first = true;
           visit(t, 0, r, c, tile++, true);
         }
@@ -108,27 +138,12 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
       continue;
     }
     for (int c = 0; c < task.columns; c += kPanel) {
-      const int columns = (int)min_of(kPanel, task.columns - c);
       MicroTile t;
-      t.width = round_up(columns, kColumnStep);
-      t.words = words;
-      if (pack_here) {
-        t.b = panel;
-        t.start = panel + kPanel * words;
-        pack_columns(stored_b(args, depth, member, block, task.column + c), matrix_b(args, depth, block).leading,
-                     columns, elements, words, panel, ScalesOfB(args, member, task.column + c, depth.start(block)), 0,
-                     words);
-        if constexpr (kOffset) sum_columns(panel, columns, words, panel + kPanel * words);
-      } else {
-        t.b = packed_data + packed.panel(member, block, task.column + c);
-        if constexpr (kOffset) t.start = packed_data + packed.start(member, block, task.column + c);
-      }
-      // The next panel; after the last one a harmless place.
-      t.next = reinterpret_cast<const char*>(c + kPanel < task.columns ? t.b + (long long)words * kPanel : rows);
+      begin_panel(t, c, true);
       const float* const b = t.b;
       int w = 0;
       do {
-        t.b = b + (long long)w * t.width;
+        t.b = b + w * t.b_step;
         t.words = (int)min_of(kPassWords, words - w);
         t.first = block == first_block && w == 0;
         const bool last = block + 1 == end_block && w + t.words == words;

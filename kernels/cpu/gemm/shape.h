@@ -142,24 +142,62 @@ TS_INLINE bool goes_by_rows(const TsGemmArgs& args, const Grid& grid) {
          grid.columns > kPanel && words * grid.columns <= kTileM * kTileWords;
 }
 
+// Floats are words as they lie. Columns of A, and rows of B, can be multiplied where they are, which saves their
+// packing.
+constexpr bool kFloats = !kTiles && kElement == Element::fp32;
+constexpr bool kExactRows = kFloats;   // no rows of zeros are packed: micro-tiles of every number of rows
+constexpr bool kMasks = kLanes == 16;  // parts of vectors are read under a mask
+constexpr bool kWordsAreB = kForm == Form::blocked && kFloats && kRowB && !kPackedB;
+
+TS_INLINE long long words_of_task(const TsGemmArgs& args) {
+  return min_of(kTileWords, max_of(args.k, kMmPlusMm ? args.k2 : 0));
+}
+
+// Where few panels pass them, or A stays in the first-level cache. (Rows of A are never packed.)
+TS_INLINE bool keeps_columns_of_a(const TsGemmArgs& args, const Grid& grid) {
+  constexpr long long kFewPanels = 2, kMostWords = 8192;
+  return kFloats && !kRowA && (grid.columns <= kFewPanels * kPanel || grid.rows * words_of_task(args) <= kMostWords);
+}
+
+// Where few rows pass a panel, so that packing it would cost about as much, or it stays in the first-level cache. Not
+// of a large B with long rows: memory is read in longer runs by kernels of few rows.
+TS_INLINE bool keeps_rows_of_b(const TsGemmArgs& args, const Grid& grid) {
+  constexpr long long kFewRows = 4 * kRows, kMostWords = 64, kFewColumns = 2 * kPanel, kSmallB = 1 << 18;
+  const bool reads_well = args.n <= kFewColumns || max_of(args.k, args.k2) * args.n <= kSmallB;
+  return kWordsAreB && (words_of_task(args) <= kMostWords || (grid.rows <= kFewRows && reads_well));
+}
+
 // Whether tasks pack the panels of B that they need themselves, into their scratch: when no other task needs the same,
 // or, where k is split, few do. A task then reads its part of k alone, and nothing that another core has just written.
 TS_INLINE bool packs_in_tasks(const TsGemmArgs& args, const Grid& grid) {
   constexpr long long kMostRowBlocks = kSplitK && !kTiles ? 4 : 1;
+  if (keeps_rows_of_b(args, grid)) return true;
   return kForm == Form::blocked && !kPackedB && grid.row_blocks <= kMostRowBlocks && !goes_by_rows(args, grid) &&
          (!batch_shares_b(args) || args.batch <= 1);
 }
 
 constexpr int kFetchedByWord = kTiles ? 16 : 0;
 
+// A corner of D, and what sums are multiplied by.
+struct PlainD {
+  void* to;
+  long long leading;
+  float factor;
+  bool streams;  // see streams()
+};
+
 // One step of a task: a micro-tile's sums for one pass of k.
 struct MicroTile {
-  const float* a;      // rows of words
-  long long a_stride;  // from one to the next (vectors)
-  const float* b;      // packed panel
+  const float* a;              // rows of words
+  long long a_stride, a_step;  // from one to the next, and from word to word (vectors)
+  const float* b;              // packed panel, or in_place: rows of B, b_step apart
+  long long b_step;
   const float* start;
   float* sums;       // kRows x kPanel
+  PlainD d;          // where results go at once (vectors), else null
   const char* next;  // of the next panel, what is to be fetched meanwhile: kFetchedByWord bytes for each word
-  int rows, width, words;
+  int rows, columns, words;
+  int width;   // columns rounded up to kColumnStep
   bool first;  // no sums yet
+  bool in_place;
 };

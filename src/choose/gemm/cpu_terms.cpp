@@ -119,6 +119,22 @@ bool goes_by_rows(const GemmProblem& p, const Kernel& kernel, const Tasks& tasks
          kernel.words * tasks.columns <= kernel.tile_m * kernel.tile_k / kernel.pack;
 }
 
+/// Whether a task multiplies rows of B, and columns of A, where they lie: keeps_rows_of_b() and keeps_columns_of_a()
+/// there.
+bool keeps_rows_of_b(const GemmProblem& p, const Kernel& kernel, const Tasks& tasks, bool packed) {
+  constexpr double kFewRows = 4, kMostWords = 64, kFewPanels = 2, kSmallB = 1 << 18;
+  const bool reads_well =
+      kernel.n <= kFewPanels * kernel.columns || static_cast<double>(std::max(p.k, p.k2)) * kernel.n <= kSmallB;
+  return !packed && p.type_a == DataType::fp32 && kernel.row_b &&
+         (std::min(kernel.words, kernel.tile_k) <= kMostWords || (tasks.rows <= kFewRows * kernel.rows && reads_well));
+}
+bool keeps_columns_of_a(const GemmProblem& p, const Kernel& kernel, const Tasks& tasks) {
+  constexpr double kFewPanels = 2, kMostWords = 8192;
+  return p.type_a == DataType::fp32 && !kernel.row_a &&
+         (tasks.columns <= kFewPanels * kernel.columns ||
+          tasks.rows * std::min(kernel.words, kernel.tile_k) <= kMostWords);
+}
+
 /// Pages in which lie the rows of D that every panel of a task begins, and those of row-major B where the task packs
 /// it. None where D is written past the caches (streams() in kernels/cpu/gemm/epilogue.h).
 double pages_of_task(const GemmProblem& p, const Kernel& kernel, const Tasks& tasks, bool packed) {
@@ -143,7 +159,9 @@ Counts blocked(const GemmProblem& p, const Kernel& kernel, const CpuSpec& spec, 
   const double columns = round_up(kernel.n, kernel.tiles ? kernel.columns : kernel.lanes),
                vectors = columns / kernel.lanes;
   const double strips = ceil_div(kernel.m, kernel.rows), panels = ceil_div(kernel.n, kernel.columns);
-  const double rows = round_up(kernel.m, kernel.tiles ? kernel.rows : kernel.rows / 2);
+  // Floats have micro-tiles of every number of rows.
+  const bool floats = p.type_a == DataType::fp32;
+  const double rows = floats ? kernel.m : round_up(kernel.m, kernel.tiles ? kernel.rows : kernel.rows / 2);
   const double pass = std::min(kernel.tile_k / kernel.pack, kernel.tiles ? kPassWords : kernel.tile_k);
   const double passes = std::max(kernel.blocks, steps_of(p, pass * kernel.pack));
   counts.products = rows * columns * kernel.words * kernel.pack / kernel.facts.products_per_cycle;
@@ -154,23 +172,31 @@ Counts blocked(const GemmProblem& p, const Kernel& kernel, const CpuSpec& spec, 
     counts.reads_b = strips * kernel.words * vectors;
   counts.sums = (std::max(0.0, passes - splits) + (splits > 1 ? 2 * splits : 0)) * rows * vectors;
 
-  // Rows that are words already are read as they lie.
-  const bool in_place = !kernel.tiles && kernel.row_a && p.type_a == DataType::fp32;
-  const double packed_rows = (in_place ? std::fmod(kernel.m, kernel.rows) : kernel.m) * tasks.column_blocks;
+  const bool keeps_a = floats && (kernel.row_a || keeps_columns_of_a(p, kernel, tasks));
+  const double packed_rows = keeps_a ? 0 : kernel.m * tasks.column_blocks;
   (kernel.row_a ? counts.packed_a : counts.turned_a) = packed_rows * kernel.words / kernel.lanes;
   const double k = static_cast<double>(p.k + p.k2);
-  counts.parts +=
-      kernel.row_a ? packed_rows * kernel.last_parts(p) : kernel.part(kernel.m, kernel.lanes) * k * tasks.column_blocks;
+  if (!keeps_a)
+    counts.parts += kernel.row_a ? packed_rows * kernel.last_parts(p)
+                                 : kernel.part(kernel.m, kernel.lanes) * k * tasks.column_blocks;
+  const bool keeps_b = keeps_rows_of_b(p, kernel, tasks, packed);
   if (!packed) {
-    (kernel.row_b ? counts.packed_b : counts.turned_b) = kernel.words * vectors;
+    // Without masks the last panel is packed still, if it ends in a part of a vector.
+    const double parts_of_b = kernel.row_b ? kernel.part(kernel.n, kernel.lanes) * k : kernel.n * kernel.last_parts(p);
+    const bool part_alone = keeps_b && kernel.lanes < 16 && parts_of_b > 0;
+    const double last_vectors = std::ceil(std::fmod(kernel.n, kernel.columns) / kernel.lanes);
+    if (!keeps_b || part_alone) {
+      (kernel.row_b ? counts.packed_b : counts.turned_b) = kernel.words * (part_alone ? last_vectors : vectors);
+      counts.parts += parts_of_b;
+    }
     if (bits_of(p.type_b) < bits_of(p.type_a)) counts.weights = kernel.words * vectors;
-    counts.parts += kernel.row_b ? kernel.part(kernel.n, kernel.lanes) * k : kernel.n * kernel.last_parts(p);
     const double bytes = bits_of(p.type_b) / 8.0;
     counts.runs = kernel.row_b ? lines_begun(k * tasks.column_blocks, kernel.n * bytes)
                                : lines_begun(kernel.n * kernel.blocks, k * bytes);
   }
   const bool by_rows = goes_by_rows(p, kernel, tasks, splits);
-  if (packed || tasks.row_blocks > 1 || by_rows) counts.stored_b = tasks.row_blocks * kernel.words * vectors;
+  if (!keeps_b && (packed || tasks.row_blocks > 1 || by_rows))
+    counts.stored_b = tasks.row_blocks * kernel.words * vectors;
   counts.results = kernel.m * std::ceil(kernel.n / kernel.lanes);
   counts.tails = kernel.m * kernel.part(kernel.n, kernel.lanes);
   if (!by_rows && pages_of_task(p, kernel, tasks, packed) > spec.gemm_followed_pages)

@@ -88,9 +88,11 @@ class CpuGemmKernels : public ::testing::TestWithParam<Variant> {
   void SetUp() override {
     const CpuLevel needed = std::min(GetParam().level, CpuLevel::x86_64_v4_bf16);  // tiles can be emulated
     if (!machine_has(needed)) GTEST_SKIP() << "this machine lacks " << to_string(GetParam().level);
-    // With AVX-512, bf16 stands for its vectors and conversions, and fp32, fp16 and int8 of the level below for theirs.
+    // With AVX-512, bf16 stands for its vectors and conversions, and fp16 and int8 of the level below for theirs.
+    // Floats have paths of their own on both.
     const Variant& v = GetParam();
-    const bool stands_for_others = (v.element == ElementType::bf16) == (v.level != CpuLevel::x86_64_v3);
+    const bool stands_for_others =
+        v.element == ElementType::fp32 || (v.element == ElementType::bf16) == (v.level != CpuLevel::x86_64_v3);
     if (v.instruction != Instruction::dpbf16 && needed <= CpuLevel::x86_64_v4 && machine_has(CpuLevel::x86_64_v4) &&
         !stands_for_others && !testing::thorough())
       GTEST_SKIP() << "a long form: make test-thorough";
@@ -203,6 +205,36 @@ TEST_P(CpuGemmKernels, DeepBlocksAreCorrect) {
                        {.m = 37, .n = 130, .k = 2 * p.tile_k + 5, .beta = 1, .splits = 2, .threads = 16}});
     if (HasFatalFailure()) return;
   }
+}
+
+// Floats are multiplied where they lie, or packed: few rows or many, short sums or long, few panels or many, a B of
+// long rows, tails of every size.
+TEST_P(CpuGemmKernels, FloatsInPlaceAndPackedAreCorrect) {
+  CpuGemmParameters p = small_tiles(GetParam());
+  if (p.element != ElementType::fp32) GTEST_SKIP() << "elements that are no words are always packed";
+  const CpuGemmTile tile = cpu_gemm_tile(p.level, p.instruction);
+  p.tile_m = 12 * tile.rows;
+  p.tile_n = 4 * tile.columns;
+  p.tile_k = 64 * tile.depth;
+  std::vector<GemmSizes> cases = {{.m = 5 * tile.rows + 1, .n = 3 * tile.columns + 5, .k = 65},
+                                  {.m = 12 * tile.rows + 2, .n = 40, .k = 100, .batch = 2, .beta = 1},
+                                  {.m = 25 * tile.rows + 3, .n = 9 * tile.columns + 7, .k = 64, .threads = 3},
+                                  {.m = 90, .n = 4 * tile.columns + 1, .k = p.tile_k + 70, .batch = 2},
+                                  {.m = 21, .n = 2 * tile.columns + 1, .k = 2 * p.tile_k + 3, .share_b = true},
+                                  {.m = 9, .n = 700, .k = 500, .threads = 4},
+                                  {.m = 3, .n = 2 * tile.columns, .k = 3000}};
+  for (long long m = 1; m <= 9; ++m) cases.push_back({.m = m, .n = 50 - 5 * m, .k = 40 + m, .beta = float(m % 2)});
+  for (const bool split : {false, true})
+    for (const MatrixOrder a : {MatrixOrder::row, MatrixOrder::column})
+      for (const MatrixOrder b : {MatrixOrder::row, MatrixOrder::column}) {
+        p.split_k = split;
+        p.order_a = a;
+        p.order_b = b;
+        for (GemmSizes& s : cases) s.splits = split ? 2 : 1;
+        SCOPED_TRACE(fmt::format("order {}{} split_k {}", name_of(a), name_of(b), split));
+        expect_correct(p, cases);
+        if (HasFatalFailure()) return;
+      }
 }
 
 TEST_P(CpuGemmKernels, WholeNumbersAreExact) {

@@ -30,7 +30,7 @@ struct TsGemmArgs : TsGemmCall {
   float* amax;                // one number for the whole call; the caller sets it to what it starts from
   void* workspace;            // workspace_bytes of it, 64-byte aligned, shared by all tasks of all stages
   long long m, n, k, k2, batch;
-  long long splits;   // 1 or more
+  long long splits;   // 1 or more; 0: of a blocked kernel the first stage alone will run, to pack B
   long long threads;  // how many threads will run the tasks: only the size of tasks depends on it; 1 or more
   float beta;
   float low, high;  // limits of a clamping kernel

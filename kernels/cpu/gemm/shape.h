@@ -171,6 +171,7 @@ TS_INLINE bool keeps_rows_of_b(const TsGemmArgs& args, const Grid& grid) {
 // or, where k is split, few do. A task then reads its part of k alone, and nothing that another core has just written.
 TS_INLINE bool packs_in_tasks(const TsGemmArgs& args, const Grid& grid) {
   constexpr long long kMostRowBlocks = kSplitK && !kTiles ? 4 : 1;
+  if (args.splits == 0) return false;
   if (keeps_rows_of_b(args, grid)) return true;
   return kForm == Form::blocked && !kPackedB && grid.row_blocks <= kMostRowBlocks && !goes_by_rows(args, grid) &&
          (!batch_shares_b(args) || args.batch <= 1);

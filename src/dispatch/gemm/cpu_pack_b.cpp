@@ -17,10 +17,11 @@ TsGemmArgs packing_arguments(const GemmProblem& problem, const KernelConfig& con
                              int threads) {
   TsGemmArgs args{};
   args.b = {b.data, b.leading, 0};
-  args.m = 2 * std::int64_t{config.algorithm.tile[0]};  // a single row of tasks would pack panels by itself
+  args.m = config.algorithm.tile[0];
   args.n = problem.n;
   args.k = problem.k;
-  args.batch = args.splits = 1;
+  args.batch = 1;
+  args.splits = 0;
   args.threads = threads;
   args.alpha = 1;
   return args;

@@ -1,5 +1,4 @@
-// The copies of latent rows of 8 bits: each warp has every fourth unit, row by row, so that pages may have any size. The
-// copy engine takes longer for 128 rows, one by one, than they are multiplied.
+// The copies of latent rows of 8 bits: each warp has every fourth unit, row by row, so that pages may have any size.
 #pragma once
 
 #include "narrow_layout.cuh"

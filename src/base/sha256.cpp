@@ -11,8 +11,10 @@ namespace tilesmith {
 Sha256 sha256(std::string_view bytes) {
   Sha256 digest{};
   unsigned int size = 0;
+  // Fetched once: OpenSSL would look its providers through each time, which takes as long as a short digest.
+  static const EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
   // OpenSSL's digest of memory fails only when it cannot allocate its context.
-  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr) != 1) throw std::bad_alloc();
+  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, algorithm, nullptr) != 1) throw std::bad_alloc();
   return digest;
 }
 

@@ -157,18 +157,45 @@ void begin_as_others(const CudaSpec& spec, const GemmProblem& problem, bool weig
   }
 }
 
-/// Kernels of the same problem with whole octets of channels, between copies.
-void add_padded(const CudaSpec& spec, const ConvProblem& problem, std::vector<Candidate>& candidates) {
+/// Every candidate but those of padded channels, in no order.
+std::vector<Candidate> direct_candidates(const CudaSpec& spec, const ConvProblem& problem) {
+  std::vector<Candidate> candidates;
+  const ConvProblem images = images_of_slices(problem).value_or(problem);
+  const auto seen = [&](const KernelConfig& config) -> const ConvProblem& {
+    return std::get<ConvSignature>(config.signature).spatial_dims == 3 ? problem : images;
+  };
+  walk_signatures(
+      spec, problem,
+      [&](const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused) {
+        const CudaConvChoosing* own = cuda_conv_choosing(config.algorithm.pipeline);
+        if (refused == nullptr && !own->unsuited(config, spec, seen(config)))
+          candidates.push_back({config, own->seconds(config, row, spec, seen(config))});
+        return true;
+      },
+      // What most are refused by, and cheaper to ask than rules.
+      [&](const KernelConfig& config) {
+        return !cuda_conv_choosing(config.algorithm.pipeline)->is_needless(config, seen(config));
+      });
+  const auto gemm = gemm_of(problem);
+  Result<Ranking> products = gemm ? rank(spec, *gemm) : Result<Ranking>{};
+  if (!products || products->candidates.empty()) return candidates;
+  const bool weight = problem.direction == ConvDirection::backward_weight;
+  if (weight) predict_from_memory(spec, *gemm, products->candidates);
+  begin_as_others(spec, *gemm, weight, products->candidates);
+  for (Candidate& candidate : products->candidates) candidates.push_back(std::move(candidate));
+  return candidates;
+}
+
+/// Kernels of the same problem with whole octets of channels, between copies. False where there are none.
+bool add_padded(const CudaSpec& spec, const ConvProblem& problem, std::vector<Candidate>& candidates) {
   const auto padded = with_whole_octets(problem);
   const auto copies = padded ? padding_kernel(spec, problem.data_type) : std::nullopt;
-  if (!copies) return;
-  const Result<Ranking> found = rank(spec, *padded);
-  if (!found) return;
+  if (!copies) return false;
   const double seconds = padding_seconds(spec, problem, *padded);
-  for (const Candidate& candidate : found->candidates)
+  for (const Candidate& candidate : direct_candidates(spec, *padded))
     candidates.push_back(
         {padded_recipe(*copies, candidate.recipe.main(), problem, *padded), candidate.predicted_seconds + seconds});
-  best_first(candidates);
+  return true;
 }
 
 /// Kernels read w as it lies, at full speed.
@@ -224,37 +251,12 @@ ConvProblem cuda_conv_seen(const KernelConfig& config, const ConvProblem& proble
 
 Result<Ranking> rank(const CudaSpec& spec, const ConvProblem& problem) {
   TS_TRY(check_plain_w(problem));
-  std::vector<Candidate> candidates;
-  const ConvProblem images = images_of_slices(problem).value_or(problem);
-  const auto seen = [&](const KernelConfig& config) -> const ConvProblem& {
-    return std::get<ConvSignature>(config.signature).spatial_dims == 3 ? problem : images;
-  };
-  walk_signatures(
-      spec, problem,
-      [&](const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused) {
-        const CudaConvChoosing* own = cuda_conv_choosing(config.algorithm.pipeline);
-        if (refused == nullptr && !own->unsuited(config, spec, seen(config)))
-          candidates.push_back({config, own->seconds(config, row, spec, seen(config))});
-        return true;
-      },
-      // What most are refused by, and cheaper to ask than rules.
-      [&](const KernelConfig& config) {
-        return !cuda_conv_choosing(config.algorithm.pipeline)->is_needless(config, seen(config));
-      });
-  best_first(candidates);
-  if (const auto gemm = gemm_of(problem)) {
-    Result<Ranking> products = rank(spec, *gemm);
-    if (products && !products->candidates.empty()) {
-      const bool weight = problem.direction == ConvDirection::backward_weight;
-      if (weight) predict_from_memory(spec, *gemm, products->candidates);
-      begin_as_others(spec, *gemm, weight, products->candidates);
-      candidates.insert(candidates.begin(), products->candidates.begin(), products->candidates.end());
-      best_first(candidates);
-      if (!weight) put_whole_pixels_first(spec, *gemm, candidates);
-    }
-  }
-  add_padded(spec, problem, candidates);
+  std::vector<Candidate> candidates = direct_candidates(spec, problem);
+  const bool padded = add_padded(spec, problem, candidates);
   if (candidates.empty()) return std::unexpected(why_no_conv(spec, problem));
+  best_first(candidates);
+  if (const auto gemm = gemm_of(problem); gemm && !padded && problem.direction != ConvDirection::backward_weight)
+    put_whole_pixels_first(spec, *gemm, candidates);
   return Ranking{std::move(candidates), "cost model"};
 }
 

@@ -71,15 +71,19 @@ double tiles_seconds(const CudaSpec& spec, const CudaGemmShape& shape, const Ker
          cuda_gemm_item_seconds(config, facts, row, spec, shape, work.splits);
 }
 
-/// A tile with all channels of a pixel brings it once. (1x1 64-256 on 56x56, 96 x 256 beside 128 x 128 by turns: H200
-/// 75.0 and 76.3 us, H100 101.4 and 104.5; 1024-256 on 14x14, beside 192 x 128 by turns: H200 22.3 and 23.0 us.)
+/// A tile of the copy engine with all channels of a pixel brings it once; so do kernels for few channels in any case.
+/// (1x1 64-256 on 56x56, 96 x 256 beside 128 x 128 by turns: H200 75.0 and 76.3 us, H100 101.4 and 104.5; 1024-256 on
+/// 14x14, beside 192 x 128 by turns: H200 22.3 and 23.0 us.)
 void put_whole_pixels_first(const CudaSpec& spec, const GemmProblem& problem, std::vector<Candidate>& candidates) {
   const CudaGemmShape shape = cuda_gemm_shape(problem);
+  const auto by_copies = [](const KernelConfig& config) {
+    return config.algorithm.pipeline == Pipeline::warp_specialized;
+  };
   const auto whole = std::ranges::find_if(candidates, [&](const Candidate& candidate) {
     const KernelConfig& config = candidate.recipe.main();
-    return config.operation() == Operation::gemm && config.algorithm.tile[1] >= shape.n;
+    return config.operation() == Operation::gemm && by_copies(config) && config.algorithm.tile[1] >= shape.n;
   });
-  if (whole != candidates.end() &&
+  if (whole != candidates.end() && by_copies(candidates.front().recipe.main()) &&
       whole->predicted_seconds <= spec.conv.models.matrix.nearly * candidates.front().predicted_seconds)
     std::rotate(candidates.begin(), whole, whole + 1);
 }

@@ -11,6 +11,7 @@
 #include "instances/conv/cuda_resources.hpp"
 #include "problem/conv/matrix.hpp"
 #include "problem/conv/problem.hpp"
+#include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
 namespace {
@@ -35,6 +36,16 @@ std::optional<std::string> pointwise_unsuited(const KernelConfig& config, const 
 /// A problem's kernels are those of no more channels than it needs.
 bool pointwise_is_needless(const KernelConfig& config, const ConvProblem& p) {
   return ceil_div(read_channels(p), kColumns) * kColumns < config.algorithm.tile[1];
+}
+
+/// Bytes that memory moves. Where results are an odd number of octets, every other pixel begins within a sector, and a
+/// warp's part of it ends within one: 32-232 on 89x89, 30 images, took 88.4 us for 41.9 without that, 8-88 on 188x188
+/// 13.3 for 9.3 (H200).
+double moved_bytes(const CudaConvPointwiseModel& model, const ConvProblem& p) {
+  constexpr std::int64_t kSector = 32;
+  const std::int64_t of_pixel = written_channels(p) * p.groups * bits_of(p.type_out) / 8;
+  const double again = of_pixel % kSector == 0 ? 0 : model.straddle;
+  return bytes_of(p) + again * static_cast<double>(pixels_of_y(p) * of_pixel);
 }
 
 double pointwise_seconds(const KernelConfig& config, const CudaGemmTile&, const CudaSpec& spec, const ConvProblem& p) {
@@ -62,8 +73,9 @@ CudaPointwiseWork cuda_pointwise_work(const KernelConfig& config, const CudaSpec
                                  model.filter_cycles * static_cast<double>(w.shared_bytes) / 16);
   const double under_way = of_sm * a.stages * a.tile[0] * static_cast<double>(2 * read_channels(p));
   const double memory = model.memory * (1 + model.under_way_bytes / under_way);
-  w.seconds = spec.reference.launch_seconds() + 1e-6 * model.begin_us +
-              std::hypot(1e-9 * cycles / model.clock_ghz, memory * spec.reference.memory_seconds(bytes_of(p)));
+  w.seconds =
+      spec.reference.launch_seconds() + 1e-6 * model.begin_us +
+      std::hypot(1e-9 * cycles / model.clock_ghz, memory * spec.reference.memory_seconds(moved_bytes(model, p)));
   return w;
 }
 

@@ -89,34 +89,43 @@ bool straddles(const ConvProblem& p, int step_taps) {
   return bits % kSectorBits != 0 || (step_taps == 1 && bits == kSectorBits);
 }
 
+/// What a row of 128 bytes of so many taps takes, and more of each where it lies in a sector more.
+double row_ns(const CudaConvRows& rows, double ns, int taps, double more) {
+  return ns + (taps == 1 ? more : taps * (rows.shared_ns + more));
+}
+
 /// Of a tile of forward and backward data. The table's figures are of products; the rows of pixels and of filters that
 /// a step brings take their time too, and more where channels are no whole 32 bytes, so that rows lie in a sector more,
-/// or no more than one.
-/// Of 154 drawn layers tiles took 1.8 to 2.2 ns a row, and forward with such rows 2.4 to 3; where few blocks share the
-/// L2 cache, less. Rows of taps that share steps take their share of that each, and as much beside as backward data's
-/// that lie in a sector more (docs/log/2026-11-cuda-conv.md).
+/// or no more than one. Filters, which all SMs ask for, take longer than pixels. Where few blocks share the L2 cache,
+/// rows take less. (Fitted to 750 timings of 300 drawn layers, docs/log/2026-11-cuda-conv.md.)
 double step_us(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec, const ConvProblem& p,
                std::int64_t tiles) {
   const CudaConvRows& rows = spec.conv.rows;
   const bool forward = p.direction == ConvDirection::forward;
-  const double more = straddles(p, 1) ? (forward ? rows.straddle_ns : rows.data_straddle_ns) : 0;
   const int taps = window_step_taps(config.algorithm);
-  const double lone = rows.ns + more;
-  // The rows of a step's taps.
-  const double all = taps == 1 ? lone : rows.ns + taps * (rows.data_straddle_ns + (straddles(p, taps) ? more : 0));
-  // Filters of backward data come in boxes of 64 channels of the result, by as many of what is read in all.
-  const auto filters = static_cast<double>(ceil_div(std::int64_t{config.algorithm.tile[1]}, std::int64_t{64}) * 64);
-  const double of_filters = forward ? all * config.algorithm.tile[1] : lone * filters;
+  const auto& tile = config.algorithm.tile;
+  const bool more = straddles(p, taps);
+  const double pixels =
+      tile[0] * row_ns(rows, rows.ns, taps, more ? (forward ? rows.straddle_ns : rows.data_straddle_ns) : 0);
+  double filters = 0;
+  if (forward) {
+    filters = tile[1] * row_ns(rows, rows.filter_ns, taps, more ? rows.filter_straddle_ns : 0);
+  } else {
+    // Filters of backward data come in boxes of 64 channels of the result, by as many of what is read in all.
+    const bool within = p.c * bits_of(p.data_type) % kSectorBits != 0;
+    filters = static_cast<double>(ceil_div(std::int64_t{tile[1]}, std::int64_t{64}) * 64) *
+              (rows.filter_ns + (within ? rows.filter_straddle_ns : 0));
+  }
   const double busy = std::min(1.0, static_cast<double>(tiles) / rows.enough_sms);
-  return std::max(row.step_us, 1e-3 * std::sqrt(busy) * (all * config.algorithm.tile[0] + of_filters));
+  return std::max(row.step_us, 1e-3 * std::sqrt(busy) * (pixels + filters));
 }
 
-/// The same, or one of `splits` parts of it.
+/// The same, or one of `splits` parts of it: a kernel that may cut leaves and reads even the only one.
 double window_item_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
                            const ConvProblem& p, std::int64_t steps, int splits, std::int64_t tiles) {
   const double step = step_us(config, row, spec, p, tiles);
   const double item = 1e-6 * (static_cast<double>(ceil_div(steps, std::int64_t{splits})) * step + row.end_us);
-  if (splits == 1) return item;
+  if (!config.algorithm.split_k) return item;
   return item + 1e-6 * spec.gemm.join_us +
          splits * static_cast<double>(cuda_conv_resources(config).part_bytes) / spec.gemm.join_bytes_per_second;
 }
@@ -167,7 +176,7 @@ double narrow_step_us(const KernelConfig& config, const CudaSpec& spec, const Co
   const std::int64_t bits = p.c * bits_of(p.data_type);
   if (window_step_taps(config.algorithm) > 1 || bits % kSectorBits == 0 || bits > 2 * kSectorBits) return 0;
   const auto& tile = config.algorithm.tile;
-  return 1e-3 * (spec.conv.rows.ns + spec.conv.rows.straddle_ns) * (tile[0] + tile[1]);
+  return 1e-3 * (spec.conv.rows.ns + spec.conv.rows.filter_straddle_ns) * (tile[0] + tile[1]);
 }
 
 /// Backward weight in so many blocks, which have equal shares of all tiles. Where a tile has a whole number of blocks,
@@ -228,7 +237,7 @@ double split_weight_seconds(const KernelConfig& config, const CudaGemmTile& row,
   // Shorter rows of x as in step_us().
   const CudaConvRows& rows = spec.conv.rows;
   const int taps = window_step_taps(a);
-  const double beside = rows.data_straddle_ns + (straddles(p, taps) ? rows.straddle_ns : 0);
+  const double beside = rows.shared_ns + (straddles(p, taps) ? rows.data_straddle_ns : 0);
   const double of_x = 1 + (taps == 1 ? 0 : taps * beside / rows.ns);
   const double columns =
       static_cast<double>(a.tile[0]) / a.cluster[1] + of_x * static_cast<double>(a.tile[1]) / a.cluster[0];

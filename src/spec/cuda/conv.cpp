@@ -45,8 +45,11 @@ Result<CudaConvSpec> read_cuda_conv(const JsonReader& reader) {
                          {"cache_bytes_per_second", &spec.cache_bytes_per_second}},
                         {"models", "join", "rows", "epilogues", "pipelines"}));
     TS_TRY(read_figures(reader.at("rows"), {{"ns", &spec.rows.ns},
+                                            {"filter_ns", &spec.rows.filter_ns},
                                             {"straddle_ns", &spec.rows.straddle_ns},
                                             {"data_straddle_ns", &spec.rows.data_straddle_ns},
+                                            {"filter_straddle_ns", &spec.rows.filter_straddle_ns},
+                                            {"shared_ns", &spec.rows.shared_ns},
                                             {"enough_sms", &spec.rows.enough_sms},
                                             {"cut", &spec.rows.cut}}));
   } else {

@@ -24,11 +24,15 @@ struct CudaConvJoin {
   double stream_k_us = 0;
 };
 
-/// What rows of 128 bytes of pixels and filters take that im2col maps bring, where every SM asks for some: nanoseconds
-/// of a row, and more where channels are no whole 32 bytes; how many SMs are enough to take all that the L2 cache gives
-/// (fewer have more each); and how much longer a tile takes for its share of channels that do not exist.
+/// What rows of 128 bytes take that im2col maps bring of pixels (`ns`) and of filters, where every SM asks for some:
+/// nanoseconds of a row; more where rows lie in a sector more, as channels are no whole 32 bytes, of pixels forward, of
+/// pixels in backward data, and of filters; and more for each tap that shares a step. How many SMs are enough to take
+/// all that the L2 cache gives (fewer have more each); and how much longer a tile takes for its share of channels that
+/// do not exist.
 struct CudaConvRows {
-  double ns = 0, straddle_ns = 0, data_straddle_ns = 0, enough_sms = 0, cut = 0;
+  double ns = 0, filter_ns = 0;
+  double straddle_ns = 0, data_straddle_ns = 0, filter_straddle_ns = 0, shared_ns = 0;
+  double enough_sms = 0, cut = 0;
 };
 
 struct CudaConvSpec {

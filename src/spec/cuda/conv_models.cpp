@@ -123,7 +123,8 @@ Result<CudaConvModels> read_cuda_conv_models(const JsonReader& reader, bool hopp
                                                {"filter_cycles", &m.pointwise.filter_cycles},
                                                {"begin_us", &m.pointwise.begin_us},
                                                {"memory", &m.pointwise.memory},
-                                               {"under_way_bytes", &m.pointwise.under_way_bytes}}));
+                                               {"under_way_bytes", &m.pointwise.under_way_bytes},
+                                               {"straddle", &m.pointwise.straddle}}));
   TS_TRY(read_figures(reader.at("matrix"), {{"nearly", &m.matrix.nearly},
                                             {"split", &m.matrix.split},
                                             {"crowd", &m.matrix.crowd},

@@ -52,9 +52,11 @@ struct CudaConvDirectModel {
 
 /// Few channels and one tap: what an SM takes for the products of 16 pixels, 32 channels that are read and 32 of the
 /// result, and for 16 bytes of filters; what a launch takes beside; how much longer memory takes than at its rate, and
-/// as much longer again where an SM has only `under_way_bytes` of pixels under way.
+/// as much longer again where an SM has only `under_way_bytes` of pixels under way; and what is written again of
+/// results that begin within sectors.
 struct CudaConvPointwiseModel {
   double clock_ghz = 0, product_cycles = 0, filter_cycles = 0, begin_us = 0, memory = 0, under_way_bytes = 0;
+  double straddle = 0;
 };
 
 /// Depthwise by strips. Instructions of a load, and of one whose strips meet the same banks.

@@ -313,6 +313,27 @@ TEST(CudaConvChoice, PointwiseLayersOfFewChannelsGetPointwiseKernels) {
     }
 }
 
+// An odd number of octets begins within a sector at every other pixel: 29 of them take longer than 30.
+TEST(CudaConvChoice, PointwiseResultsWithinSectorsTakeLonger) {
+  const auto least = [](std::int64_t k) {
+    const ConvProblem p{.data_type = DataType::bf16,
+                        .type_out = DataType::bf16,
+                        .type_bias = DataType::bf16,
+                        .batch = 30,
+                        .c = 32,
+                        .k = k,
+                        .in_h = 89,
+                        .in_w = 89};
+    double seconds = 1;
+    for (const Candidate& candidate : rank(hopper(), p)->candidates)
+      if (candidate.recipe.main().algorithm.pipeline == Pipeline::pointwise)
+        seconds = std::min(seconds, candidate.predicted_seconds);
+    return seconds;
+  };
+  EXPECT_LT(least(240), 1);
+  EXPECT_GT(least(232), least(240));
+}
+
 // They bring each pixel once whatever their tiles are, so no tile with all channels goes before them: of 56-16,
 // backward data, on 86x86, 13 images, 10.0 us beside 14.3 (H200).
 TEST(CudaConvChoice, TilesOfAllChannelsDoNotPrecedePointwiseKernels) {

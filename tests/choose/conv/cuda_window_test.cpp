@@ -221,6 +221,25 @@ TEST(CudaConvChoice, FewFiltersOfManyPixelsFillTheChip) {
   EXPECT_EQ(cuda_window_work(first, hopper(), p).blocks, hopper().reference.sms);
 }
 
+// A kernel that may cut its sum leaves and reads the only part too: of 16-104, one tap, stride 2 on 17x17, it took 7.7
+// us, the one that does not cut 5.5 (H200).
+TEST(CudaConvChoice, SumsOfOneStepAreNotCut) {
+  const ConvProblem p{.data_type = DataType::bf16,
+                      .type_out = DataType::bf16,
+                      .type_bias = DataType::bf16,
+                      .batch = 3,
+                      .c = 16,
+                      .k = 104,
+                      .in_h = 17,
+                      .in_w = 17,
+                      .stride_h = 2,
+                      .stride_w = 2};
+  const auto ranking = rank(hopper(), p);
+  ASSERT_TRUE(ranking);
+  const KernelConfig& first = ranking->candidates.front().recipe.main();
+  EXPECT_FALSE(first.algorithm.split_k) << native_name(first);
+}
+
 // 25088 pixels are 131 tiles of 192, 6272 by 512 channels 132 of 96 by 256; an image that is written by phases leaves
 // in whole boxes of 64 pixels.
 TEST(CudaConvChoice, RoundsOfTilesFillTheChip) {

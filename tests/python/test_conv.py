@@ -291,3 +291,23 @@ def test_the_stride_of_an_only_tap_says_nothing(shape, order):
     tilesmith.conv_backward_weight(dy, x, shape, padding=(1, 1, 2), groups=groups, out=dw)
     expected = torch.nn.grad.conv3d_weight(x, shape, dy, padding=(1, 1, 2), groups=groups)
     torch.testing.assert_close(dw, expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["nchw", "nhwc"])
+def test_a_result_on_what_is_read_is_refused(rng, last):
+    """Other images' pixels would be written before they are read."""
+    order = (lambda x: np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)) if last else np.ascontiguousarray
+    buffer = order(rng.standard_normal((3, 16, 6, 7)).astype(np.float32))
+    w = rng.standard_normal((8, 8, 3, 3)).astype(np.float32)
+    wide, half = buffer[:2, :8], buffer[:2, 8:]
+    wanted = tilesmith.conv2d(wide.copy(), w, padding=1)
+    for out in (wide, buffer[1:, :8], buffer[:2, 4:12]):
+        with pytest.raises(tilesmith.InvalidArgument, match="out overlaps x"):
+            tilesmith.conv2d(wide, w, padding=1, out=out)
+    with pytest.raises(tilesmith.InvalidArgument, match="out overlaps a tensor of the epilogue"):
+        tilesmith.conv2d(wide, w, padding=1, residual=buffer[1:, 8:], out=half)
+    residual = half.copy()
+    np.testing.assert_array_equal(tilesmith.conv2d(wide, w, padding=1, out=half), wanted)  # other channels of the same pixels
+    half[...] = residual
+    tilesmith.conv2d(wide, w, padding=1, residual=half, out=half)
+    np.testing.assert_allclose(half, wanted + residual, rtol=1e-5, atol=1e-5)

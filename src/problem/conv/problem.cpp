@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "problem/argument_checks.hpp"
+#include "problem/overlap.hpp"
 #include "vocabulary/data_type.hpp"
 #include "vocabulary/traits.hpp"
 
@@ -86,15 +87,25 @@ Tensor tensor_y(const ConvProblem& p, const ConvStrides& s) {
   return {"y", p.batch, p.groups, p.k, p.out(), s};
 }
 
+std::array<SizeAndStride, 6> dimensions_of(const Tensor& t) {
+  return {{{t.members, t.strides.batch},
+           {t.groups, t.strides.group},
+           {t.channels, t.strides.channel},
+           {t.size[0], t.strides.spatial[0]},
+           {t.size[1], t.strides.spatial[1]},
+           {t.size[2], t.strides.spatial[2]}}};
+}
+
+/// Of tensors of the same sizes: whether each element lies as far from the first in both.
+bool lie_alike(const Tensor& x, const Tensor& y) {
+  return std::ranges::equal(dimensions_of(x), dimensions_of(y), [](const SizeAndStride& a, const SizeAndStride& b) {
+    return a.size == b.size && (a.size <= 1 || a.stride == b.stride);
+  });
+}
+
 Status check_tensor(const Tensor& t, DataType type) {
-  return check_strides(t.name,
-                       {{t.members, t.strides.batch},
-                        {t.groups, t.strides.group},
-                        {t.channels, t.strides.channel},
-                        {t.size[0], t.strides.spatial[0]},
-                        {t.size[1], t.strides.spatial[1]},
-                        {t.size[2], t.strides.spatial[2]}},
-                       bits_of(type) / 8);
+  const auto d = dimensions_of(t);
+  return check_strides(t.name, {d[0], d[1], d[2], d[3], d[4], d[5]}, bits_of(type) / 8);
 }
 
 ConvStrides dense_strides(const Tensor& t, ConvLayout layout, bool filters) {
@@ -194,7 +205,7 @@ double flops_of(const ConvProblem& p) {
 }
 
 double bytes_of(const ConvProblem& p) {
-  if (p.batch == 0 && p.direction != ConvDirection::backward_weight) return 0;  // nothing is written
+  if (is_empty(p)) return 0;
   const double read = bits_of(p.data_type) / 8, written = bits_of(p.type_out) / 8;
   const auto bytes = [&](ConvDirection written_by, std::int64_t elements) {
     return static_cast<double>(elements) * (p.direction == written_by ? written : read);
@@ -227,14 +238,21 @@ Status validate(const ConvProblem& p, const ConvArguments& a) {
     const bool written = &t == &tensors[static_cast<std::size_t>(p.direction)];
     TS_TRY(check_tensor(t, written ? p.type_out : p.data_type));
     if (!written) continue;
-    std::array<SizeAndStride, 6> dimensions{{{t.members, t.strides.batch},
-                                             {t.groups, t.strides.group},
-                                             {t.channels, t.strides.channel},
-                                             {t.size[0], t.strides.spatial[0]},
-                                             {t.size[1], t.strides.spatial[1]},
-                                             {t.size[2], t.strides.spatial[2]}}};
+    std::array<SizeAndStride, 6> dimensions = dimensions_of(t);
     TS_TRY(check_apart(t.name, std::span<SizeAndStride>(dimensions)));
   }
+  const auto& result = tensors[static_cast<std::size_t>(p.direction)];
+  const auto apart = [&](const Tensor& t, const void* at, DataType type, bool may_be_result) -> Status {
+    const auto own = dimensions_of(result), other = dimensions_of(t);
+    if (is_empty(p) || (may_be_result && at == a.out && lie_alike(result, t)) ||
+        !may_overlap({a.out, bits_of(p.type_out) / 8, own}, {at, bits_of(type) / 8, other}))
+      return {};
+    return fail(ErrorCode::invalid_argument, fmt::format("out overlaps {}", t.name),
+                may_be_result ? fmt::format("memory of its own, or exactly that of {}", t.name) : "memory of its own");
+  };
+  const void* const places[] = {a.y, a.x, a.w};
+  for (std::size_t i = 0; i < std::size(tensors); ++i)
+    if (&tensors[i] != &result && !(p.packed_w && i == 2)) TS_TRY(apart(tensors[i], places[i], p.data_type, false));
   for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
     const EpilogueOp op = p.epilogue[i];
     const ConvOperand& operand = a.epilogue[i];
@@ -244,6 +262,7 @@ Status validate(const ConvProblem& p, const ConvArguments& a) {
       Tensor t = forward ? tensor_y(p, operand.strides) : tensor_x(p, operand.strides);
       t.name = "a tensor of the epilogue";
       TS_TRY(check_tensor(t, p.type_out));
+      TS_TRY(apart(t, operand.data, p.type_out, true));
     }
     if (op == EpilogueOp::clamp && !(operand.low <= operand.high))
       return fail(ErrorCode::invalid_argument, fmt::format("clamp from {} to {}", operand.low, operand.high),

@@ -112,6 +112,7 @@ TEST(CudaSpec, BrokenOnesSayFilePathValueAndWhatWouldBeRight) {
   says("\"uneven_end\": 0.1", "\"uneven_end\": -0.1", "$.attention_fwd.model.uneven_end is -0.1");
   says("\"missing_block\": 0.2", "\"missing_block\": 20", "$.attention_fwd.model.missing_block is 20");
   says("\"neighbours\": 16", "\"neighbours\": 0", "$.gemm.neighbours is 0");
+  says("\"placed\": {\"blocks\": 8", "\"placed\": {\"blocks\": 1", "$.gemm.placed.blocks is 1");
   says("\"rest_box_ns\": 2.5", "\"rest_box_ns\": -1", "$.attention_fwd.model.rest_box_ns is -1");
   says("\"element_ns\": 0.135", "\"element_ns\": -1", "$.attention_fwd.model.element_ns is -1");
   says("\"row_copies\": {\"launch_us\": 3.6, ", "\"row_copies\": {", "launch_us");

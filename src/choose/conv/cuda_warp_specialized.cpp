@@ -338,7 +338,7 @@ std::vector<CudaConvPhase> cuda_conv_phases(const ConvProblem& p, int step_taps)
 CudaGemmShape cuda_window_shape(const ConvProblem& p, int step_taps) {
   const std::int64_t step = step_channels(p);
   const auto whole = [](std::int64_t value, std::int64_t of) { return ceil_div(value, of) * of; };
-  CudaGemmShape shape;
+  CudaGemmShape shape{.may_place = false};
   shape.m = p.direction == ConvDirection::forward ? pixels_of_y(p) : pixels_of_x(p);
   shape.n = written_channels(p);
   shape.k = steps_of(p, taps_of(p), step_taps) * step;

@@ -141,7 +141,11 @@ double step_microseconds(const KernelConfig& config, const CudaGemmResources& fa
   const double asked = rows_a * requests(lines.a, g.layout_a == MatrixOrder::row, straddles.a, a.cluster[1]) +
                        rows_b * requests(lines.b, g.layout_b == MatrixOrder::column, straddles.b, a.cluster[0]);
   const double row_ns = std::max(way_ns * asked, straddle_ns * straddling_rows);
-  step = std::max(step, 1e-3 * row_ns * facts.blocks_per_sm * std::min(busy, 1.0));
+  // Larger tiles are bound by their products: 14 of two and three warpgroups took as long placed as not.
+  const bool placed = parts == 1 && cuda_gemm_placed(config, facts, spec, shape) > 1;
+  const double share = placed ? spec.gemm.placed_step : 1;
+  step =
+      std::max(step * (a.wave[0] == 1 ? share : 1), 1e-3 * row_ns * share * facts.blocks_per_sm * std::min(busy, 1.0));
   step += spec.gemm.transpose_us * facts.transposed_rows / 128;
   // A's rows that a group does not have are left out.
   if (shape.grouping != GemmGrouping::none && facts.copy_rows > 0 && facts.copy_rows * a.cluster[1] < a.tile[0]) {

@@ -23,6 +23,7 @@ struct CudaGemmShape {
   bool prefetch_weights = false;               ///< no kernel before, that may still run, writes B
   bool aligned_d = false;                      ///< `unaligned` is said of A and B alone
   bool may_pad = false;                        ///< A and B may be copied to rows of whole 16 bytes first
+  bool may_place = true;                       ///< a launch may begin its blocks in clusters that share nothing
 };
 
 [[nodiscard]] CudaGemmShape cuda_gemm_shape(const GemmProblem& problem);

@@ -23,6 +23,16 @@ int band_of(const Algorithm& a, const CudaGemmShape& shape, std::int64_t cluster
   return static_cast<int>(ceil_div(rows, bands));
 }
 
+/// A cluster of blocks that is there for their places asks for the least of A and B as a rectangle of tiles.
+int band_of_placed(const Algorithm& a, const CudaGemmShape& shape, int blocks) {
+  const std::int64_t rows = ceil_div(shape.m, std::int64_t{std::max<int>(a.tile[0], 1)});
+  int best = 1;
+  const auto asked = [&](int band) { return band * a.tile[0] + blocks / band * a.tile[1]; };
+  for (int band = 2; band <= rows && blocks % band == 0; band *= 2)
+    if (asked(band) < asked(best)) best = band;
+  return best;
+}
+
 int splits_of(const KernelConfig& config, const CudaGemmResources& facts, const CudaGemmTile* row, const CudaSpec& spec,
               const CudaGemmShape& shape) {
   if (!config.algorithm.split_k) return 1;
@@ -66,6 +76,23 @@ std::int64_t cuda_gemm_blocks_at_a_time(const Algorithm& algorithm, const CudaGe
                                         const CudaSpec& spec) {
   const int blocks = algorithm.cluster[0] * algorithm.cluster[1] * algorithm.cluster_k;
   return blocks == 1 ? cuda_gemm_places(facts, spec) : cuda_gemm_clusters(blocks, facts.blocks_per_sm, spec) * blocks;
+}
+
+int cuda_gemm_placed(const KernelConfig& config, const CudaGemmResources& facts, const CudaSpec& spec,
+                     const CudaGemmShape& shape) {
+  const Algorithm& a = config.algorithm;
+  const bool alone = a.pipeline == Pipeline::warp_specialized && a.cluster[0] * a.cluster[1] * a.cluster_k == 1 &&
+                     !a.split_k && !a.stream_k && shape.grouping == GemmGrouping::none;
+  const int blocks = spec.gemm.placed_blocks;
+  if (!alone || blocks == 0 || !shape.may_place || shape.m <= a.tile[0]) return 1;
+  const std::int64_t tiles = cuda_gemm_tiles(config, shape), places = cuda_gemm_places(facts, spec);
+  // Where two rows leave a fifth of the SMs idle, those that memory feeds want their way to it alone: 120 x 10240 x
+  // 8192 by 64 x 224 took 49.3 us and 46.6. A band that is cut reads B from memory again: 3 rows took up to 1.4 times
+  // as long.
+  const std::int64_t rows = ceil_div(shape.m, std::int64_t{a.tile[0]}), band = band_of_placed(a, shape, blocks);
+  const bool fills = rows > 2 ? 2 * tiles > places : 5 * tiles > 4 * places;
+  const bool is_even = rows % band == 0 || rows >= 4 * band;
+  return fills && is_even && tiles <= cuda_gemm_clusters(blocks, facts.blocks_per_sm, spec) * blocks ? blocks : 1;
 }
 
 int cuda_gemm_splits(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
@@ -115,8 +142,11 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmResources&
                          cluster == 1 && a.cluster_k == 1 && !a.split_k && tiles <= at_a_time;
   // Where all tiles run at a time, those of a GPC should read the least of A and B: 1000 x 576 x 7168 by 80 x 64 takes
   // 21.8 us where its 13 rows of tiles are one band, 16.6 in bands of four (bf16, H200); in any order at random 24.4.
+  // In clusters, whose blocks stand on one GPC whenever they start, 17.5 (64 x 96; the same in bands, late, 19.3).
   const std::int64_t side_by_side = one_round && spec.gemm.neighbours > 0 ? spec.gemm.neighbours : at_a_time;
-  CudaGemmWork work{.band = band_of(a, shape, side_by_side)};
+  const int placed = cuda_gemm_placed(config, facts, spec, shape);
+  CudaGemmWork work{.band = placed > 1 ? band_of_placed(a, shape, placed) : band_of(a, shape, side_by_side),
+                    .placed = placed};
   if (a.stream_k) {
     const std::int64_t each = tiles / cluster, steps = std::max<std::int64_t>(cuda_gemm_steps(shape, facts.stage_k), 1);
     const std::int64_t clusters =
@@ -131,6 +161,7 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmResources&
   work.items = tiles * work.splits * a.cluster_k;
   // A cluster that shares a tile by k has no other one.
   work.blocks = facts.persistent && a.cluster_k == 1 ? std::min(work.items, at_a_time * cluster) : work.items;
+  work.blocks = ceil_div(work.blocks, std::int64_t{placed}) * placed;  // spare ones find no tile
   if (a.split_k) {
     work.places = a.split_k_atomic ? tiles : tiles * work.splits;
     work.counters = tiles * facts.counters * a.cluster_k;
@@ -147,7 +178,7 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmResources&
     // rows of tiles, H100), where several rounds of nine rows and more take the same either way.
     const bool ends_late = at_most(rows_of_tiles, spec.gemm.next_at_end_rows) ||
                            (spec.gemm.next_at_end_rows > 0 && a.cluster_k == 1 && work.items <= work.blocks);
-    work.late_launch_dependents = cluster == 1 && rows_of_tiles > 1 && ends_late &&
+    work.late_launch_dependents = cluster == 1 && placed == 1 && rows_of_tiles > 1 && ends_late &&
                                   !at_most(steps, spec.gemm.next_at_end_steps - 1) &&
                                   2 * work.blocks > cuda_gemm_places(facts, spec);
   }

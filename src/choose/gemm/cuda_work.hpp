@@ -31,6 +31,7 @@ struct CudaGemmWork {
   std::int64_t counters = 0;  ///< 32-bit words beside them
   bool b_first = false;       ///< of a step, B is asked for before A
   bool late_launch_dependents = false;  ///< the next kernel may start when blocks end, not when they begin
+  int placed = 1;                       ///< blocks that the launch begins as a cluster, so that they stand side by side
 };
 /// `facts` are the config's, and `row` is its own, as ranking knows them.
 [[nodiscard]] CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmResources& facts,
@@ -49,6 +50,12 @@ struct CudaGemmWork {
 
 /// Clusters that run at a time: of so many blocks, so many of them on an SM.
 [[nodiscard]] std::int64_t cuda_gemm_clusters(int blocks, int blocks_per_sm, const CudaSpec& spec);
+
+/// Blocks that a launch of the config begins as a cluster although they share nothing in it (`placed_blocks` of the
+/// spec): where all its tiles run at a time so, on more than half of the SMs, and rows of tiles share columns of B.
+/// Else 1.
+[[nodiscard]] int cuda_gemm_placed(const KernelConfig& config, const CudaGemmResources& facts, const CudaSpec& spec,
+                                   const CudaGemmShape& shape);
 
 /// Blocks of the config that run at a time, in whole clusters.
 [[nodiscard]] std::int64_t cuda_gemm_blocks_at_a_time(const Algorithm& algorithm, const CudaGemmResources& facts,

@@ -91,6 +91,7 @@ Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanI
   launch.grid.x = static_cast<unsigned>(work.blocks);
   const Algorithm& algorithm = config.algorithm;
   launch.cluster = {unsigned{algorithm.cluster[0]} * algorithm.cluster[1] * algorithm.cluster_k, 1, 1};
+  if (work.placed > 1) launch.cluster.x = static_cast<unsigned>(work.placed);
   launch.overlaps_previous = facts.tensor_maps;  // these kernels themselves wait for the kernel before them
   made->splits_ = work.splits;
   made->band_ = work.band;

@@ -187,6 +187,7 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
                       "portable",
                       "b_first_m",
                       "neighbours",
+                      "placed",
                       "late_launch_dependents",
                       "transpose_us",
                       "turned_us",
@@ -243,6 +244,13 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
   if (reader.has("cut_straddle_ns")) TS_TRY(figure(reader.at("cut_straddle_ns"), spec.cut_straddle_ns));
   if (reader.has("neighbours")) {
     TS_ASSIGN(spec.neighbours, reader.at("neighbours").integer<int>(1, 1024));
+  }
+  if (reader.has("placed")) {
+    const JsonReader placed = reader.at("placed");
+    TS_TRY(placed.only({"blocks", "step"}));
+    TS_ASSIGN(spec.placed_blocks, placed.at("blocks").integer<int>(2, 8));
+    TS_TRY(figure(placed.at("step"), spec.placed_step));
+    if (!(spec.placed_step > 0) || spec.placed_step > 1) return placed.at("step").refuse("a share above 0, at most 1");
   }
   if (reader.has("pair_bytes_per_second")) {
     TS_ASSIGN(spec.pair_bytes_per_second, reader.at("pair_bytes_per_second").number());

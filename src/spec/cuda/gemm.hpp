@@ -116,6 +116,11 @@ struct CudaGemmSpec {
   /// Blocks that begin one after another and stand on SMs of one GPC: what these read in common passes L2 once. 0: not
   /// known.
   int neighbours = 0;
+  /// Blocks that a launch of one round begins as a cluster, though they share nothing in it: so they stand on SMs of
+  /// one GPC whichever of these the kernel before leaves first, and that kernel need not start them late. And the share
+  /// of step_us that a step of theirs takes. 0: there are none.
+  int placed_blocks = 0;
+  double placed_step = 1;
   /// They let the next kernel start when blocks end where two rows of tiles and more, but in several rounds so many at
   /// most, share columns of B, and tiles have so many steps of k at least. Measured: docs/cuda_gemm.md, "When the next
   /// kernel starts". 0: never.

@@ -637,6 +637,42 @@ TEST(CudaGemmRank, NeighboursOfOneRoundReadLittle) {
   EXPECT_EQ(band(2778, 576), 11) << "nothing is known of neighbours";
 }
 
+TEST(CudaGemmRank, BlocksOfOneRoundArePlacedByClusters) {
+  KernelConfig config = hopper_config();
+  config.algorithm.tile = {64, 96, 64};
+  config.algorithm.wave = {1};
+  CudaSpec spec = arch("sm_90a");
+  const auto work = [&](const CudaGemmShape& shape) { return cuda_gemm_work(config, spec, shape); };
+  EXPECT_EQ(spec.gemm.placed_blocks, 8);
+  const CudaGemmWork placed = work({1200, 576, 7168});  // 19 x 6 tiles
+  EXPECT_EQ(placed.placed, 8);
+  EXPECT_EQ(placed.items, 114);
+  EXPECT_EQ(placed.blocks, 120) << "whole clusters";
+  EXPECT_EQ(placed.band, 4) << "4 x 64 rows and 2 x 96 columns are the least that eight tiles share";
+  EXPECT_FALSE(placed.late_launch_dependents);
+  EXPECT_EQ(work({1300, 576, 7168}).placed, 1) << "126 tiles; 15 clusters of eight run at a time";
+  EXPECT_EQ(work({640, 576, 7168}).placed, 1) << "fewer tiles than half of the SMs";
+  EXPECT_EQ(work({64, 9600, 7168}).placed, 1) << "one row: no tile shares its columns of B";
+  EXPECT_EQ(work({128, 5000, 7168}).band, 2) << "all rows there are";
+  EXPECT_EQ(work({300, 576, 7168, 4, false, GemmGrouping::contiguous}).placed, 1);
+  const auto seconds = [&](const CudaGemmShape& shape) {
+    const CudaGemmTile* row = row_of(config, spec);
+    return predicted_seconds(config, cuda_gemm_resources(config), row, spec, shape, work(shape));
+  };
+  const double with = seconds({1200, 576, 7168});
+  EXPECT_LT(with, seconds({1300, 576, 7168}));
+  config.algorithm.cluster = {1, 2};
+  EXPECT_EQ(work({1200, 576, 7168}).placed, 1) << "clusters stand side by side already";
+  config.algorithm.cluster = {1, 1};
+  config.algorithm.split_k = true;
+  EXPECT_EQ(work({1200, 288, 7168}).placed, 1) << "parts of k share nothing";
+  config.algorithm.split_k = false;
+  spec.gemm.placed_blocks = 0;
+  EXPECT_EQ(work({1200, 576, 7168}).placed, 1);
+  EXPECT_TRUE(work({1200, 576, 7168}).late_launch_dependents);
+  EXPECT_LT(with, seconds({1200, 576, 7168}));
+}
+
 TEST(CudaGemmRank, AGridHasNoMoreClustersThanRunAtATime) {
   KernelConfig config = hopper_config();
   const CudaSpec& spec = arch("sm_90a");  // of 132 SMs

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 
+#include "choose/gemm/cuda_work.hpp"
 #include "dispatch/gemm/cuda_plans.hpp"
 #include "dispatch/gemm/random_gemm.hpp"
 #include "problem/line.hpp"
+#include "spec/cuda/spec.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -54,6 +56,36 @@ TEST_F(CudaGemmPlans, KeptStagesAreThoseOfTheirTiles) {
       if (!judged.empty() && *exact == judged) continue;
       EXPECT_EQ(whole->judge(*exact), "");
       judged = *exact;
+    }
+  }
+}
+
+/// Launches of one round whose blocks begin in clusters: every tile is computed once, whatever blocks are spare, and
+/// the next launch begins before they end.
+TEST_F(CudaGemmPlans, PlacedBlocksComputeTheirTiles) {
+  const std::vector<CudaSpec> specs = load_cuda_specs().value();
+  for (const GemmProblem& problem : {bf16(1'186, 570, 328), bf16(289, 5'760, 1'000)}) {
+    std::vector<KernelConfig> configs = configs_for(problem, true);
+    std::erase_if(configs, [&](const KernelConfig& config) {
+      const auto spec = std::ranges::find(specs, config.arch, &CudaSpec::arch);
+      return cuda_gemm_work(config, *spec, cuda_gemm_shape(problem)).placed == 1;
+    });
+    ASSERT_GE(configs.size(), 4u);
+    ASSERT_NO_FATAL_FAILURE(build(configs));
+    const auto whole = DeviceGemm::create(*context, problem, 5, GemmValues::whole, 0);
+    ASSERT_TRUE(whole);
+    const CudaBuffer d = whole->make_d(stream.handle()).value(), e = whole->make_d(stream.handle()).value();
+    for (const KernelConfig& config : configs) {
+      SCOPED_TRACE(native_name(config));
+      const auto made = plan(problem, config);
+      ASSERT_NE(made, nullptr);
+      for (const CudaBuffer* into : {&d, &e, &d, &e})
+        ASSERT_EQ(words(whole->queue(*made, *into, {.stream = stream.handle()})), "");
+      for (const CudaBuffer* from : {&d, &e}) {
+        const auto exact = whole->fetch(*from, stream.handle());
+        ASSERT_TRUE(exact) << exact.error().text();
+        EXPECT_EQ(whole->judge(*exact), "");
+      }
     }
   }
 }

@@ -107,7 +107,10 @@ void attention_values(const CudaSpec& spec, const std::string& file, Values& val
   latent.head_dim_qk = 576;
   latent.head_dim_v = 512;
   latent.paged_kv = latent.latent = true;
-  use_tiles(latent);
+  for (const KvElements cache : {KvElements::as_queries, KvElements::fp8}) {
+    latent.cache = cache;
+    use_tiles(latent);
+  }
   plain_attention_signatures(
       spec,
       {{bf16, QuantScale::none}, {fp32, QuantScale::none}, {tf32, QuantScale::none}, {fp8bf16, QuantScale::pertensor}},

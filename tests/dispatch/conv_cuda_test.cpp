@@ -383,8 +383,8 @@ TEST_F(CudaConvTest, WhatACallBreaksIsRefused) {
   const auto plan = dispatcher.plan(p);
   ASSERT_TRUE(plan) << plan.error().text();
   ConvArguments a = dense_arguments(p, ConvLayout::channels_first);
-  alignas(16) static char some[16];
-  a.x = a.w = a.out = some;
+  alignas(16) static char some[3][1 << 22];  // of its own each: results that overlap are refused before
+  a.x = some[0], a.w = some[1], a.out = some[2];
   const Status refused = (*plan)->run(a);
   ASSERT_FALSE(refused.has_value());
   EXPECT_NE(refused.error().message.find("channels apart"), std::string::npos) << refused.error().text();

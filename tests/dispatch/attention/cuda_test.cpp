@@ -101,7 +101,7 @@ const Row kRows[] = {
     {DataType::fp16, 80, 80, "group unaligned mask"},
     {DataType::bf16, 33, 77, "unaligned mask lse"},
     {DataType::bf16, 111, 111, "unaligned mask lse"},
-    {DataType::fp16, 52, 57, "unaligned mask bias sink lse"},
+    {DataType::fp16, 52, 57, "unaligned mask odd bias sink lse"},
     {DataType::bf16, 250, 129, "unaligned drop cap"},
     {DataType::fp16, 64, 93, "unaligned alibi"},
     {DataType::bf16, 16, 8, "mask lse"},

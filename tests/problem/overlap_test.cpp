@@ -23,8 +23,8 @@ std::set<std::int64_t> bytes_of(std::int64_t at, std::int64_t element, const Dim
   return bytes;
 }
 
-bool may_share(std::int64_t at_x, std::int64_t element_x, const Dimensions& x, std::int64_t at_y, std::int64_t element_y,
-               const Dimensions& y) {
+bool may_share(std::int64_t at_x, std::int64_t element_x, const Dimensions& x, std::int64_t at_y,
+               std::int64_t element_y, const Dimensions& y) {
   return may_overlap({memory.data() + at_x, element_x, x}, {memory.data() + at_y, element_y, y});
 }
 
@@ -39,18 +39,18 @@ TEST(Overlap, IsFoundWhereverAByteIsShared) {
       return d;
     };
     const Dimensions x = tensor(), y = tensor();
-    const std::int64_t element_x = 1 << draw(0, 2), element_y = 1 << draw(0, 2), at_x = draw(0, 300), at_y = draw(0, 300);
+    const std::int64_t element_x = 1 << draw(0, 2), element_y = 1 << draw(0, 2), at_x = draw(0, 300),
+                       at_y = draw(0, 300);
     const auto of_x = bytes_of(at_x, element_x, x), of_y = bytes_of(at_y, element_y, y);
-    const bool is_shared =
-        std::ranges::any_of(of_x, [&](std::int64_t byte) { return of_y.contains(byte); });
+    const bool is_shared = std::ranges::any_of(of_x, [&](std::int64_t byte) { return of_y.contains(byte); });
     const bool found = may_share(at_x, element_x, x, at_y, element_y, y);
     EXPECT_TRUE(found || !is_shared) << "round " << round;
     EXPECT_EQ(found, may_share(at_y, element_y, y, at_x, element_x, x));
     shared += is_shared ? 1 : 0;
-    apart_in_one_buffer += !found && !of_x.empty() && !of_y.empty() && *of_x.begin() <= *of_y.rbegin() &&
-                                   *of_y.begin() <= *of_x.rbegin()
-                               ? 1
-                               : 0;
+    apart_in_one_buffer +=
+        !found && !of_x.empty() && !of_y.empty() && *of_x.begin() <= *of_y.rbegin() && *of_y.begin() <= *of_x.rbegin()
+            ? 1
+            : 0;
   }
   EXPECT_GT(shared, 1000);
   EXPECT_GT(apart_in_one_buffer, 10);
@@ -58,7 +58,8 @@ TEST(Overlap, IsFoundWhereverAByteIsShared) {
 
 TEST(Overlap, PartsOfOneBufferThatLieSideBySideAreApart) {
   // Two of five channels of 3 x 4 pixels, as they lie last and first, and every other column.
-  const Dimensions last{{{3, 20}, {4, 5}, {2, 1}}}, first{{{3, 60}, {2, 12}, {12, 1}}}, columns{{{3, 8}, {4, 2}, {1, 1}}};
+  const Dimensions last{{{3, 20}, {4, 5}, {2, 1}}}, first{{{3, 60}, {2, 12}, {12, 1}}},
+      columns{{{3, 8}, {4, 2}, {1, 1}}};
   EXPECT_FALSE(may_share(0, 4, last, 8, 4, last));
   EXPECT_FALSE(may_share(0, 4, last, 12, 4, last));
   EXPECT_TRUE(may_share(0, 4, last, 16, 4, last));

@@ -1,6 +1,7 @@
 #include "choose/attention/whole_rows.hpp"
 
 #include "choose/attention/gpu_signature.hpp"
+#include "choose/rounding.hpp"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
@@ -25,7 +26,7 @@ double seconds_of_copies(const CudaSpec& spec, const AttentionProblem& p, double
 
 std::int64_t whole_head_dim(std::int64_t head_dim, DataType type) {
   const std::int64_t unit = 128 / bits_of(type);
-  return (head_dim + unit - 1) / unit * unit;
+  return ceil_div(head_dim, unit) * unit;
 }
 
 template <class Problem>

@@ -243,8 +243,7 @@ constexpr Rule<Subject> kRules[] = {
     kNegativeScaleMatters<Subject>,
     {"tile_m_is_whole_groups",
      "query rows come in warpgroups of 64, up to 3, for decode_wgmma one, or beside latent rows of 8 bits, where they "
-     "are a "
-     "product's columns, 16 or 64; or portably in warps of 16, up to 16, for decode 1, 2 or 4",
+     "are a product's columns, 16 or 64; or portably in warps of 16, up to 16, for decode 1, 2 or 4",
      tile_m_is_whole,
      [](const Subject& s) {
        return fmt::format("tile_m {}, groups of {}", s.tile_m(),

@@ -64,7 +64,13 @@ Key128 key_of(const Recipe& recipe) {
   if (recipe.steps.size() == 1 && recipe.steps.front().role == StepRole::compute)
     return key_of(recipe.steps.front().config);
   std::string text;
-  for (const Step& step : recipe.steps) text += fmt::format("{}:{};", name_of(step.role), key_of(step.config).hex());
+  std::vector<std::string> keys;  // copies before and after a kernel are the same one
+  for (const Step& step : recipe.steps) {
+    const auto alike = std::ranges::find(recipe.steps, step.config, &Step::config);
+    const auto at = static_cast<std::size_t>(alike - recipe.steps.begin());
+    keys.push_back(at < keys.size() ? keys[at] : key_of(step.config).hex());
+    text += fmt::format("{}:{};", name_of(step.role), keys.back());
+  }
   return key128(text);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <set>
+#include <thread>
 
 #include "choose/attention/cpu.hpp"
 #include "choose/attention/cuda.hpp"
@@ -131,6 +132,35 @@ TEST(Choose, OnCudaDevicesTheSpaceIsCandidatesAndRefusals) {
       check(spec, testing::random_attention(seed), std::string(name) + " attention " + std::to_string(seed));
       check(spec, testing::random_gemm(seed), std::string(name) + " gemm " + std::to_string(seed));
     }
+}
+
+/// Whether two rankings have the same recipes in the same order, with the same seconds, or the same error.
+bool are_alike(const Result<Ranking>& one, const Result<Ranking>& other) {
+  if (!one || !other) return !one && !other && one.error().text() == other.error().text();
+  return std::ranges::equal(one->candidates, other->candidates, [](const Candidate& a, const Candidate& b) {
+    return a.recipe == b.recipe && a.predicted_seconds == b.predicted_seconds && a.source == b.source;
+  });
+}
+
+TEST(Choose, WhatIsKeptOfASignatureChangesNoRanking) {
+  for (const char* name : {"sm_80", "sm_90a", "sm_120a"}) {
+    const CudaSpec& spec = testing::cuda_arch(name);
+    CudaGemmKept kept;
+    std::vector<std::jthread> threads;
+    for (unsigned thread = 0; thread < 3; ++thread)
+      threads.emplace_back([&, thread] {
+        // Of one seed, and then of the same signature and other sizes.
+        for (unsigned seed = 0; seed < kProblems; ++seed) {
+          GemmProblem problem = testing::random_gemm(seed + 7 * thread);
+          for (const std::int64_t rows : {problem.m, std::int64_t{3}, std::int64_t{1000}}) {
+            problem.m = rows;
+            EXPECT_TRUE(are_alike(rank(spec, problem, &kept), rank(spec, problem))) << name << " " << seed;
+          }
+        }
+      });
+    threads.clear();
+    EXPECT_GT(kept.size(), 0u);
+  }
 }
 
 TEST(Choose, OnTheCpuPredictionsAscend) {

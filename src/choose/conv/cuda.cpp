@@ -14,7 +14,6 @@
 #include "choose/rounding.hpp"
 #include "instances/conv/cuda.hpp"
 #include "instances/conv/cuda_pipelines.hpp"
-#include "instances/gemm/cuda_rows.hpp"
 #include "problem/conv/matrix.hpp"
 #include "problem/conv/slices.hpp"
 #include "vocabulary/names/native.hpp"
@@ -25,13 +24,10 @@ namespace {
 /// Every config that has the problem's signature: with any number of dimensions, or its own, of slices theirs. With a
 /// condition only those that hold it, of pipelines that may suit and have kernels of so many dimensions.
 void walk_signatures(const CudaSpec& spec, const ConvProblem& problem, const CudaConvVisit& visit,
-                     const std::function<bool(const KernelConfig&)>& condition = {}) {
+                     const std::function<bool(const KernelConfig&)>& condition = {}, CudaConvKept* kept = nullptr) {
   const ConvProblem images = images_of_slices(problem).value_or(problem);
   const int own = cuda_conv_dimensions(images);
   bool goes_on = true;
-  const auto forward = [&](const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused) {
-    return goes_on = visit(config, row, refused);
-  };
   for (int dims = 3; dims >= own && goes_on; dims = dims == own ? 0 : own) {
     CudaConvWanted wanted{.pipeline = {}, .config = condition};
     if (condition)
@@ -40,11 +36,15 @@ void walk_signatures(const CudaSpec& spec, const ConvProblem& problem, const Cud
         return choosing != nullptr && dims == (cuda_conv_pipeline(pipeline)->has_own_dimensions ? own : 3) &&
                choosing->may_suit(dims == 3 ? problem : images);
       };
+    const auto walk = [&](const ConvSignature& signature) {
+      const Lent asked(kept, signature, [&] { return CudaConvAsked(spec, signature); });
+      goes_on = asked->walk(visit, wanted);
+    };
     ConvSignature signature = cuda_signature_of(problem, dims);
-    walk_cuda_conv(spec, signature, forward, wanted);
+    walk(signature);
     if (problem.c != 1 || problem.k != 1 || !goes_on) continue;
     signature.depthwise = true;
-    walk_cuda_conv(spec, signature, forward, wanted);
+    walk(signature);
   }
 }
 
@@ -60,15 +60,6 @@ Error why_no_conv(const CudaSpec& spec, const ConvProblem& problem) {
     return false;
   });
   return error;
-}
-
-/// What the tiles of a product take where memory does not count.
-double tiles_seconds(const CudaSpec& spec, const CudaGemmShape& shape, const KernelConfig& config) {
-  const CudaGemmTile* row = row_of(config, spec);
-  const CudaGemmWork work = cuda_gemm_work(config, row, spec, shape);
-  const CudaGemmResources facts = cuda_gemm_resources(config);
-  return static_cast<double>(ceil_div(work.items, cuda_gemm_places(facts, spec))) *
-         cuda_gemm_item_seconds(config, facts, row, spec, shape, work.splits);
 }
 
 /// A tile of the copy engine with all channels of a pixel brings it once; so do kernels for few channels in any case.
@@ -88,51 +79,53 @@ void put_whole_pixels_first(const CudaSpec& spec, const GemmProblem& problem, st
     std::rotate(candidates.begin(), whole, whole + 1);
 }
 
+/// Of blocks that the chip runs at a time.
+std::int64_t rounds_of(const CudaGemmPriced& one, const CudaSpec& spec) {
+  return ceil_div(one.work.items, cuda_gemm_places(one.facts, spec));
+}
+
 /// Backward weight: the pixels of x and y come from memory, which GEMM's model hides nearly whole. Split products, by
 /// clusters too, take longer than operands in the L2 cache let them, and neither hides the other whole; so do those of
 /// blocks with equal shares, which read different pixels at a time. Of twenty 1x1 layers the former took 0.9 to 1.6 of
 /// GEMM's prediction, the latter 0.9 to 1.8 (H200). Clusters that share k took 1.2 to 2.5 of it (H100). Tiles of no
 /// whole 64 channels begin within lines of the cache (64 x 96 and 64 x 112 of 1024-768 on 7x7 took 1.4 of it, 64 x 128
 /// 1.0, H100). The block that adds parts makes split products longer.
-void predict_from_memory(const CudaSpec& spec, const GemmProblem& problem, std::vector<Candidate>& candidates) {
+double seconds_from_memory(const CudaSpec& spec, const GemmProblem& problem, const CudaGemmShape& shape,
+                           const CudaGemmPriced& one) {
   const CudaConvMatrixModel& model = spec.conv.models.matrix;
-  const CudaGemmShape shape = cuda_gemm_shape(problem);
-  const double memory = spec.reference.memory_seconds(static_cast<double>((shape.m + shape.n) * shape.k * shape.batch) *
-                                                      bits_of(problem.type_a) / 8);
-  for (Candidate& candidate : candidates) {
-    const KernelConfig& config = candidate.recipe.main();
-    const auto is_crowded = [&] {  // fewer have memory enough each
-      const CudaGemmWork work = cuda_gemm_work(config, row_of(config, spec), spec, shape);
-      return static_cast<double>(work.items) > model.crowd * static_cast<double>(cuda_gemm_places(config, spec));
-    };
-    if (config.algorithm.cluster_k > 1 || (config.algorithm.split_k && is_crowded()))
-      candidate.predicted_seconds =
-          spec.reference.launch_seconds() + std::hypot(model.split * tiles_seconds(spec, shape, config), memory);
-    else if (config.algorithm.stream_k)
-      candidate.predicted_seconds *= model.scattered;
-    else if (config.algorithm.tile[0] % 64 != 0 || config.algorithm.tile[1] % 64 != 0)
-      candidate.predicted_seconds *= model.within_lines;
-    if (config.algorithm.split_k) candidate.predicted_seconds *= model.joined;
+  const Algorithm& a = one.config.algorithm;
+  const bool is_crowded =
+      static_cast<double>(one.work.items) > model.crowd * static_cast<double>(cuda_gemm_places(one.facts, spec));
+  double seconds = one.seconds;
+  if (a.cluster_k > 1 || (a.split_k && is_crowded)) {  // fewer have memory enough each
+    const double memory = spec.reference.memory_seconds(
+        static_cast<double>((shape.m + shape.n) * shape.k * shape.batch) * bits_of(problem.type_a) / 8);
+    const double tiles = static_cast<double>(rounds_of(one, spec)) *
+                         cuda_gemm_item_seconds(one.config, one.facts, &one.row, spec, shape, one.work.splits);
+    seconds = spec.reference.launch_seconds() + std::hypot(model.split * tiles, memory);
+  } else if (a.stream_k) {
+    seconds *= model.scattered;
+  } else if (a.tile[0] % 64 != 0 || a.tile[1] % 64 != 0) {
+    seconds *= model.within_lines;
   }
+  return a.split_k ? seconds * model.joined : seconds;
 }
 
 /// What the portable pipeline takes for results that leave one by one.
-double lone_results_seconds(const CudaSpec& spec, const CudaGemmShape& shape, const KernelConfig& config) {
-  const Algorithm& a = config.algorithm;
+double lone_results_seconds(const CudaSpec& spec, const CudaGemmShape& shape, const CudaGemmPriced& one) {
+  const Algorithm& a = one.config.algorithm;
   if (a.vector[2] != 1) return 0;
-  const CudaGemmWork work = cuda_gemm_work(config, row_of(config, spec), spec, shape);
-  const auto rounds = static_cast<double>(ceil_div(work.items, cuda_gemm_places(config, spec)));
+  const auto rounds = static_cast<double>(rounds_of(one, spec));
   const double columns = static_cast<double>(shape.n) / static_cast<double>(ceil_div(shape.n, std::int64_t{a.tile[1]}));
-  return 1e-9 * spec.conv.models.gather.weight_result_ns * rounds * a.tile[0] * columns /
-         cuda_gemm_resources(config).threads;
+  return 1e-9 * spec.conv.models.gather.weight_result_ns * rounds * a.tile[0] * columns / one.facts.threads;
 }
 
 /// What the copy engine takes for rows that end within a box of 128 bytes, whose rest it fills up with zeros: those of
 /// a where k is no whole number of boxes, and of b where its rows are not. (Backward data of 1x1 24-144 on 56x56, 112 x
 /// 64: 53.7 us, and 208 x 64 37.7, H200; 16-96 on 112x112 121, H100; GEMM's model has 22.4, 23.1 and 66.)
-double cut_rows_seconds(const CudaSpec& spec, const GemmProblem& problem, const KernelConfig& config) {
-  const CudaGemmShape shape = cuda_gemm_shape(problem);
-  const Algorithm& a = config.algorithm;
+double cut_rows_seconds(const CudaSpec& spec, const GemmProblem& problem, const CudaGemmShape& shape,
+                        const CudaGemmPriced& one) {
+  const Algorithm& a = one.config.algorithm;
   const std::int64_t box = 8 * 128 / bits_of(problem.type_a);
   const bool k_is_cut = shape.k % box != 0;
   const std::int64_t rows_of_b = problem.order_b == MatrixOrder::row ? (shape.n % box != 0 ? shape.k : 0)
@@ -140,30 +133,27 @@ double cut_rows_seconds(const CudaSpec& spec, const GemmProblem& problem, const 
                                                                      : 0;
   const std::int64_t cut_rows = (k_is_cut ? a.tile[0] : 0) + rows_of_b;
   if (cut_rows == 0) return 0;
-  const CudaGemmWork work = cuda_gemm_work(config, row_of(config, spec), spec, shape);
-  const std::int64_t rounds = ceil_div(work.items, cuda_gemm_places(config, spec));
-  return 1e-9 * spec.conv.models.matrix.cut_row_ns * static_cast<double>((rounds - 1) * cut_rows);
+  return 1e-9 * spec.conv.models.matrix.cut_row_ns * static_cast<double>((rounds_of(one, spec) - 1) * cut_rows);
 }
 
-/// GEMM's predictions leave out what all of its kernels have in common; others stand beside them here.
-void begin_as_others(const CudaSpec& spec, const GemmProblem& problem, bool weight,
-                     std::vector<Candidate>& candidates) {
+/// What one of GEMM's kernels takes, beside convolution's own. GEMM's predictions leave out what all of its kernels
+/// have in common.
+double product_seconds(const CudaSpec& spec, const GemmProblem& problem, const CudaGemmShape& shape, bool weight,
+                       const CudaGemmPriced& one) {
   const CudaConvMatrixModel& model = spec.conv.models.matrix;
-  for (Candidate& candidate : candidates) {
-    const KernelConfig& config = candidate.recipe.main();
-    const bool portable = config.algorithm.pipeline == Pipeline::mma_sm80;
-    if (!portable && !weight)
-      candidate.predicted_seconds = std::max(candidate.predicted_seconds,
-                                             spec.reference.launch_seconds() + cut_rows_seconds(spec, problem, config));
-    candidate.predicted_seconds += 1e-6 * (portable ? model.portable_begin_us : model.begin_us);
-    if (portable && !weight)
-      candidate.predicted_seconds += lone_results_seconds(spec, cuda_gemm_shape(problem), config);
-  }
+  const bool portable = one.config.algorithm.pipeline == Pipeline::mma_sm80;
+  double seconds = weight ? seconds_from_memory(spec, problem, shape, one) : one.seconds;
+  if (!portable && !weight)
+    seconds = std::max(seconds, spec.reference.launch_seconds() + cut_rows_seconds(spec, problem, shape, one));
+  seconds += 1e-6 * (portable ? model.portable_begin_us : model.begin_us);
+  return portable && !weight ? seconds + lone_results_seconds(spec, shape, one) : seconds;
 }
+
+/// Takes a candidate's only kernel, or that of padded channels, and its predicted seconds.
+using AddKernel = FunctionRef<void(const KernelConfig& config, double seconds)>;
 
 /// Every candidate but those of padded channels, in no order.
-std::vector<Candidate> direct_candidates(const CudaSpec& spec, const ConvProblem& problem) {
-  std::vector<Candidate> candidates;
+void add_direct(const CudaSpec& spec, const ConvProblem& problem, CudaConvMemory memory, AddKernel add) {
   const ConvProblem images = images_of_slices(problem).value_or(problem);
   const auto seen = [&](const KernelConfig& config) -> const ConvProblem& {
     return std::get<ConvSignature>(config.signature).spatial_dims == 3 ? problem : images;
@@ -173,32 +163,32 @@ std::vector<Candidate> direct_candidates(const CudaSpec& spec, const ConvProblem
       [&](const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused) {
         const CudaConvChoosing* own = cuda_conv_choosing(config.algorithm.pipeline);
         if (refused == nullptr && !own->unsuited(config, spec, seen(config)))
-          candidates.push_back({config, own->seconds(config, row, spec, seen(config))});
+          add(config, own->seconds(config, row, spec, seen(config)));
         return true;
       },
       // What most are refused by, and cheaper to ask than rules.
       [&](const KernelConfig& config) {
         return !cuda_conv_choosing(config.algorithm.pipeline)->is_needless(config, seen(config));
-      });
+      },
+      memory.own);
   const auto gemm = gemm_of(problem);
-  Result<Ranking> products = gemm ? rank(spec, *gemm) : Result<Ranking>{};
-  if (!products || products->candidates.empty()) return candidates;
+  if (!gemm) return;
   const bool weight = problem.direction == ConvDirection::backward_weight;
-  if (weight) predict_from_memory(spec, *gemm, products->candidates);
-  begin_as_others(spec, *gemm, weight, products->candidates);
-  for (Candidate& candidate : products->candidates) candidates.push_back(std::move(candidate));
-  return candidates;
+  const CudaGemmShape shape = cuda_gemm_shape(*gemm);
+  price(spec, *gemm, memory.products,
+        [&](const CudaGemmPriced& one) { add(one.config, product_seconds(spec, *gemm, shape, weight, one)); });
 }
 
 /// Kernels of the same problem with whole octets of channels, between copies. False where there are none.
-bool add_padded(const CudaSpec& spec, const ConvProblem& problem, std::vector<Candidate>& candidates) {
+bool add_padded(const CudaSpec& spec, const ConvProblem& problem, CudaConvMemory memory,
+                std::vector<Candidate>& candidates) {
   const auto padded = with_whole_octets(problem);
   const auto copies = padded ? padding_kernel(spec, problem.data_type) : std::nullopt;
   if (!copies) return false;
-  const double seconds = padding_seconds(spec, problem, *padded);
-  for (const Candidate& candidate : direct_candidates(spec, *padded))
-    candidates.push_back(
-        {padded_recipe(*copies, candidate.recipe.main(), problem, *padded), candidate.predicted_seconds + seconds});
+  const double beside = padding_seconds(spec, problem, *padded);
+  add_direct(spec, *padded, memory, [&](const KernelConfig& config, double seconds) {
+    candidates.push_back({padded_recipe(*copies, config, problem, *padded), seconds + beside});
+  });
   return true;
 }
 
@@ -253,10 +243,13 @@ ConvProblem cuda_conv_seen(const KernelConfig& config, const ConvProblem& proble
   return images_of_slices(problem).value_or(problem);
 }
 
-Result<Ranking> rank(const CudaSpec& spec, const ConvProblem& problem) {
+Result<Ranking> rank(const CudaSpec& spec, const ConvProblem& problem, CudaConvMemory memory) {
   TS_TRY(check_plain_w(problem));
-  std::vector<Candidate> candidates = direct_candidates(spec, problem);
-  const bool padded = add_padded(spec, problem, candidates);
+  std::vector<Candidate> candidates;
+  add_direct(spec, problem, memory, [&](const KernelConfig& config, double seconds) {
+    candidates.push_back({.recipe = config, .predicted_seconds = seconds});
+  });
+  const bool padded = add_padded(spec, problem, memory, candidates);
   if (candidates.empty()) return std::unexpected(why_no_conv(spec, problem));
   best_first(candidates);
   if (const auto gemm = gemm_of(problem); gemm && !padded && problem.direction != ConvDirection::backward_weight)

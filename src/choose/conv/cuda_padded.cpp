@@ -61,7 +61,10 @@ std::optional<KernelConfig> padding_kernel(const CudaSpec& spec, DataType type) 
 
 Recipe padded_recipe(const KernelConfig& copies, const KernelConfig& main, const ConvProblem& p,
                      const ConvProblem& padded) {
-  std::vector<Step> steps{{copies, StepRole::prepare}, {main}};
+  std::vector<Step> steps;
+  steps.reserve(3);
+  steps.push_back({copies, StepRole::prepare});
+  steps.push_back({main});
   const std::array<std::int64_t, 3> copied = padded_elements(p, padded);
   const std::array<bool, 3> result = result_of(p);
   for (std::size_t i = 0; i < copied.size(); ++i)

@@ -78,10 +78,13 @@ class Ranker {
 
   [[nodiscard]] std::vector<Candidate> take() {
     demote_slow_first_choices();
-    std::ranges::stable_sort(ranked_, {}, order);
+    std::vector<std::pair<Order, Ranked*>> order;
+    order.reserve(ranked_.size());
+    for (Ranked& r : ranked_) order.emplace_back(order_of(r), &r);
+    std::ranges::stable_sort(order, {}, &std::pair<Order, Ranked*>::first);
     std::vector<Candidate> out;
     out.reserve(ranked_.size());
-    for (Ranked& r : ranked_) out.push_back(std::move(r.candidate));
+    for (const auto& [key, r] : order) out.push_back(std::move(r->candidate));
     return out;
   }
 
@@ -97,7 +100,8 @@ class Ranker {
   /// Where memory decides, tiles of several sizes are said to take as long. The least then took 0.3 to 6 % less than
   /// the one the table has first, in all of eight problems of 18 to 122 rows, and tiles that take turns longer (H200).
   /// A cluster counts as all of its tiles: 143 x 57344 x 8192 took 0.6 and 129 x 27648 x 5120 2.9 % longer by fours.
-  static std::tuple<int, long long, int, bool> order(const Ranked& r) {
+  using Order = std::tuple<int, long long, int, bool>;
+  static Order order_of(const Ranked& r) {
     const Algorithm& a = r.candidate.recipe.main().algorithm;
     const int size = a.pipeline == Pipeline::warp_specialized ? a.tile[0] * a.tile[1] * a.cluster[0] * a.cluster[1] : 0;
     return {r.place, r.picoseconds, size, a.ping_pong};
@@ -138,6 +142,25 @@ class Ranker {
   bool passed_over_ = false;
 };
 
+/// Prices what it is given, and hears of no refusals.
+class Pricer {
+ public:
+  static constexpr bool kHearsRefusals = false;
+
+  Pricer(const CudaSpec& spec, const CudaGemmShape& shape, FunctionRef<void(const CudaGemmPriced&)> show)
+      : spec_(spec), shape_(shape), show_(show) {}
+
+  void accept(const Found& found) {
+    show_({found.config, found.facts, found.row, found.work,
+           predicted_seconds(found.config, found.facts, &found.row, spec_, shape_, found.work)});
+  }
+
+ private:
+  const CudaSpec& spec_;
+  const CudaGemmShape& shape_;
+  FunctionRef<void(const CudaGemmPriced&)> show_;
+};
+
 /// Lists what is refused.
 class Refuser {
  public:
@@ -162,59 +185,56 @@ class Refuser {
 template <class Visitor>
 class SpaceWalk {
  public:
-  SpaceWalk(const CudaSpec& spec, const GemmSignature& signature, const CudaGemmShape& shape, Visitor& visitor)
-      : spec_(spec), signature_(signature), shape_(shape), visitor_(visitor) {}
+  SpaceWalk(const CudaSpec& spec, const GemmSignature& signature, const CudaGemmShape& shape, CudaGemmAsked& asked,
+            Visitor& visitor)
+      : spec_(spec),
+        signature_(signature),
+        shape_(shape),
+        asked_(asked),
+        visitor_(visitor),
+        config_{.arch = spec.arch, .signature = signature, .algorithm = {}} {}
 
   void run() {
-    for (const CudaGemmPipeline& pipeline : spec_.gemm.pipelines) walk(pipeline);
+    for (CudaGemmAsked::Rows& rows : asked_.pipelines()) walk(rows);
   }
 
  private:
-  void walk(const CudaGemmPipeline& pipeline) {
-    KernelConfig config{.arch = spec_.arch, .signature = signature_, .algorithm = {}};
-    const CudaGemmRule* refused = refusal_of_pipeline(config, pipeline, spec_);
-    if (refused != nullptr && !Visitor::kHearsRefusals) return;
-    const std::vector<CudaGemmWidths> widths = cuda_gemm_widths(signature_, pipeline.pipeline);
+  void walk(CudaGemmAsked::Rows& rows) {
+    if (rows.refused != nullptr && !Visitor::kHearsRefusals) return;
     // A tile may be the first choice for several shapes; otherwise the table has it once.
-    std::vector<Algorithm> seen, seen_first;
-    int place = 0;
-    for (const CudaGemmTile& row : pipeline.tiles) {
-      ++place;
-      const bool first = is_first_for(row, signature_, shape_);
-      const bool for_others = row.first_for.has_value() && !first;
-      if ((for_others && !Visitor::kHearsRefusals) || !is_meant_for(signature_, pipeline, row)) continue;
-      const Algorithm algorithm = algorithm_of(signature_, pipeline, row);
-      const std::vector<Algorithm>& alike = row.first_for ? seen : seen_first;
-      if (!for_others && std::ranges::find(alike, algorithm) != alike.end()) continue;
-      config.algorithm = algorithm;
-      const int shared_by = cuda_gemm_cluster_k(config, row, spec_, shape_);
-      if constexpr (Visitor::kHearsRefusals) refuse_other_clusters(config, row, widths, refused, shared_by);
-      if (row.cluster_k > 1 && shared_by == 1) continue;
-      config.algorithm.cluster_k = static_cast<std::uint8_t>(shared_by);
-      const CudaGemmRule* rule = refused != nullptr ? refused : refusal_of_tile(config, spec_);
-      if (rule != nullptr && !Visitor::kHearsRefusals) continue;
-      if (!walk(config, row, widths, rule, for_others, place, first)) continue;
-      seen.push_back(algorithm);
-      if (row.first_for) seen_first.push_back(algorithm);
+    std::vector<bool> taken(rows.rows.size()), taken_first(rows.rows.size());
+    for (CudaGemmAsked::Row& row : rows.rows) {
+      const CudaGemmTile& tile = *row.tile;
+      const bool first = is_first_for(tile, signature_, shape_);
+      const bool for_others = tile.first_for.has_value() && !first;
+      if (for_others && !Visitor::kHearsRefusals) continue;
+      if (!for_others && (tile.first_for ? taken : taken_first)[row.alike]) continue;
+      config_.algorithm = row.algorithm;
+      const int shared_by = cuda_gemm_cluster_k(config_, tile, spec_, shape_);
+      if constexpr (Visitor::kHearsRefusals) refuse_other_clusters(rows, row, shared_by);
+      if (tile.cluster_k > 1 && shared_by == 1) continue;
+      CudaGemmAsked::Shared& shared = asked_.of_blocks(rows, row, shared_by);
+      if (shared.refused != nullptr && !Visitor::kHearsRefusals) continue;
+      if (!walk(rows, row, shared, for_others, first)) continue;
+      taken[row.alike] = true;
+      if (tile.first_for) taken_first[row.alike] = true;
     }
   }
 
   /// The clusters of a row that shares tiles by k, but those of as many blocks as the shape should have.
-  void refuse_other_clusters(KernelConfig config, const CudaGemmTile& row, const std::vector<CudaGemmWidths>& widths,
-                             const CudaGemmRule* refused, int suiting) {
-    if (row.cluster_k == 1) return;
-    for (int blocks = 2; blocks <= row.cluster_k; ++blocks) {
+  void refuse_other_clusters(const CudaGemmAsked::Rows& rows, CudaGemmAsked::Row& row, int suiting) {
+    if (row.tile->cluster_k == 1) return;
+    for (int blocks = 2; blocks <= row.tile->cluster_k; ++blocks) {
       if (blocks == suiting) continue;
-      config.algorithm = algorithm_of(signature_, *spec_.gemm.pipeline(config.algorithm.pipeline), row);
-      config.algorithm.cluster_k = static_cast<std::uint8_t>(blocks);
-      const CudaGemmRule* tile_rule = refused != nullptr ? refused : refusal_of_tile(config, spec_);
-      for (const CudaGemmWidths& width : widths) {
-        config.algorithm.vector = width;
-        const CudaGemmRule* rule = tile_rule != nullptr ? tile_rule : refusal_of_access(config, row, spec_);
+      CudaGemmAsked::Shared& shared = asked_.of_blocks(rows, row, blocks);
+      for (std::size_t width = 0; width < rows.widths.size(); ++width) {
+        CudaGemmAsked::Access& access = asked_.of_width(rows, shared, width);
+        const CudaGemmRule* rule = asked_.refusal(row, shared, access);
+        config_.algorithm = access.algorithm;
         if (rule != nullptr)
-          visitor_.refuse(config, *rule);
+          visitor_.refuse(config_, *rule);
         else
-          visitor_.refuse(config, "cluster_suits",
+          visitor_.refuse(config_, "cluster_suits",
                           suiting == 1 ? "the tiles alone fill the chip, or k has one step"
                                        : "clusters of another size should take less time");
       }
@@ -222,35 +242,38 @@ class SpaceWalk {
   }
 
   /// Whether the row has a candidate: its widest accesses that the rules accept and the problem suits.
-  bool walk(KernelConfig& config, const CudaGemmTile& row, const std::vector<CudaGemmWidths>& widths,
-            const CudaGemmRule* refused, bool for_others, int place, bool first) {
-    const bool can_prefetch = config.algorithm.pipeline == Pipeline::skinny_tma;
+  bool walk(const CudaGemmAsked::Rows& rows, const CudaGemmAsked::Row& row, CudaGemmAsked::Shared& shared,
+            bool for_others, bool first) {
+    const bool can_prefetch = rows.pipeline->pipeline == Pipeline::skinny_tma;
     bool is_taken = false;
-    for (const CudaGemmWidths& width : widths) {
-      config.algorithm.vector = width;
-      config.algorithm.prefetch_weights = can_prefetch && shape_.prefetch_weights;
-      // Cheaper to ask than the rules, which find the stages.
-      if (!Visitor::kHearsRefusals && !cuda_gemm_suits(config, shape_)) continue;
-      const CudaGemmRule* rule = refused != nullptr ? refused : refusal_of_access(config, row, spec_);
-      const bool takes =
-          rule == nullptr && !is_taken && !for_others && (!Visitor::kHearsRefusals || cuda_gemm_suits(config, shape_));
+    for (std::size_t width = 0; width < rows.widths.size(); ++width) {
+      CudaGemmAsked::Access& access = asked_.of_width(rows, shared, width);
+      const auto use = [&] {
+        config_.algorithm = access.algorithm;
+        config_.algorithm.prefetch_weights = can_prefetch && shape_.prefetch_weights;
+      };
+      use();
+      const bool suits = cuda_gemm_obstacle(config_, access.facts, shape_).empty();
+      if (!Visitor::kHearsRefusals && !suits) continue;  // cheaper to ask than the rules, which find the stages
+      const CudaGemmRule* rule = asked_.refusal(row, shared, access);
+      use();  // with its stages
+      const bool takes = rule == nullptr && !is_taken && !for_others && suits;
       if (takes) {
         is_taken = true;
-        const CudaGemmResources facts = cuda_gemm_resources(config);
-        const CudaGemmWork work = cuda_gemm_work(config, facts, &row, spec_, shape_);
-        if (is_shared(config) && !cuda_gemm_shares(config, work))
-          refuse(config, "blocks_share_tiles", "k has no steps for two parts, or the last round is full");
+        const CudaGemmWork work = cuda_gemm_work(config_, access.facts, row.tile, spec_, shape_);
+        if (is_shared(config_) && !cuda_gemm_shares(config_, work))
+          refuse(config_, "blocks_share_tiles", "k has no steps for two parts, or the last round is full");
         else
-          visitor_.accept({config, facts, row, work, place, first});
+          visitor_.accept({config_, access.facts, *row.tile, work, row.place, first});
       }
       if constexpr (Visitor::kHearsRefusals) {
-        if (!takes) refuse_other(config, rule, for_others);
+        if (!takes) refuse_other(config_, rule, for_others);
         if (can_prefetch) {
-          config.algorithm.prefetch_weights = !config.algorithm.prefetch_weights;
+          config_.algorithm.prefetch_weights = !config_.algorithm.prefetch_weights;
           if (takes && shape_.prefetch_weights)
-            visitor_.refuse(config, "prefetch_is_promised", "no kernel before writes B");
+            visitor_.refuse(config_, "prefetch_is_promised", "no kernel before writes B");
           else
-            refuse_other(config, rule, for_others);
+            refuse_other(config_, rule, for_others);
         }
       } else if (takes) {
         break;
@@ -279,15 +302,24 @@ class SpaceWalk {
   const CudaSpec& spec_;
   const GemmSignature& signature_;
   const CudaGemmShape& shape_;
+  CudaGemmAsked& asked_;
   Visitor& visitor_;
+  KernelConfig config_;  ///< of the signature, with the algorithm at hand
 };
+
+template <class Visitor>
+void walk_space(const CudaSpec& spec, const GemmSignature& signature, const CudaGemmShape& shape, CudaGemmKept* kept,
+                Visitor& visitor) {
+  const Lent asked(kept, signature, [&] { return CudaGemmAsked(spec, signature); });
+  SpaceWalk<Visitor>(spec, signature, shape, *asked, visitor).run();
+}
 
 }  // namespace
 
 std::vector<Candidate> ranked_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature,
-                                        const CudaGemmShape& shape) {
+                                        const CudaGemmShape& shape, CudaGemmKept* kept) {
   Ranker ranker(spec, shape);
-  SpaceWalk<Ranker>(spec, signature, shape, ranker).run();
+  walk_space(spec, signature, shape, kept, ranker);
   return ranker.take();
 }
 
@@ -305,12 +337,22 @@ Error no_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature) {
           std::string(rule->about)};
 }
 
-Result<Ranking> rank(const CudaSpec& spec, const GemmProblem& any_order) {
+Result<Ranking> rank(const CudaSpec& spec, const GemmProblem& any_order, CudaGemmKept* kept) {
   const GemmProblem problem = with_row_d(any_order);
   TS_ASSIGN(const GemmSignature signature, gpu_signature_of(problem));
-  std::vector<Candidate> candidates = ranked_cuda_gemm(spec, signature, cuda_gemm_shape(problem));
+  std::vector<Candidate> candidates = ranked_cuda_gemm(spec, signature, cuda_gemm_shape(problem), kept);
   if (candidates.empty()) return std::unexpected(no_cuda_gemm(spec, signature));
   return Ranking{std::move(candidates), "tile table"};
+}
+
+void price(const CudaSpec& spec, const GemmProblem& any_order, CudaGemmKept* kept,
+           FunctionRef<void(const CudaGemmPriced&)> show) {
+  const GemmProblem problem = with_row_d(any_order);
+  const Result<GemmSignature> signature = gpu_signature_of(problem);
+  if (!signature) return;
+  const CudaGemmShape shape = cuda_gemm_shape(problem);
+  Pricer pricer(spec, shape, show);
+  walk_space(spec, *signature, shape, kept, pricer);
 }
 
 Status serves(const CudaSpec& spec, const KernelConfig& config, const GemmProblem& any_order) {
@@ -331,7 +373,7 @@ Result<std::vector<Refusal>> refusals(const CudaSpec& spec, const GemmProblem& a
   TS_ASSIGN(const GemmSignature signature, gpu_signature_of(problem));
   const CudaGemmShape shape = cuda_gemm_shape(problem);
   Refuser refuser(spec, ranked_cuda_gemm(spec, signature, shape));
-  SpaceWalk<Refuser>(spec, signature, shape, refuser).run();
+  walk_space(spec, signature, shape, nullptr, refuser);
   return refuser.take();
 }
 

@@ -24,9 +24,13 @@ CudaGemmShape cuda_gemm_shape(const GemmProblem& p) {
 }
 
 std::string_view cuda_gemm_obstacle(const KernelConfig& config, const CudaGemmShape& shape) {
+  return cuda_gemm_obstacle(config, cuda_gemm_resources(config), shape);
+}
+
+std::string_view cuda_gemm_obstacle(const KernelConfig& config, const CudaGemmResources& facts,
+                                    const CudaGemmShape& shape) {
   const auto& g = std::get<GemmSignature>(config.signature);
   const Algorithm& a = config.algorithm;
-  const CudaGemmResources facts = cuda_gemm_resources(config);
   if ((a.pipeline == Pipeline::skinny_tma || a.pipeline == Pipeline::skinny) && shape.m > a.tile[0])
     return "a skinny kernel has a row of its tile for every row of A";
   if (shape.k == 0 && a.pipeline != Pipeline::mma_sm80) return "only mma_sm80 goes on without a single step of k";

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "choose/padded_rows.hpp"
+#include "instances/gemm/cuda_resources.hpp"
 #include "tilesmith/gemm.hpp"
 #include "vocabulary/config.hpp"
 
@@ -29,7 +30,9 @@ struct CudaGemmShape {
 [[nodiscard]] CudaGemmShape cuda_gemm_shape(const GemmProblem& problem);
 
 /// Why an instance does not compute problems of this shape: rows that a skinny kernel does not hold, columns or
-/// alignment that do not suit its accesses. Empty: it computes them.
+/// alignment that do not suit its accesses. Empty: it computes them. `facts` are the config's, whatever its stages are.
+[[nodiscard]] std::string_view cuda_gemm_obstacle(const KernelConfig& config, const CudaGemmResources& facts,
+                                                  const CudaGemmShape& shape);
 [[nodiscard]] std::string_view cuda_gemm_obstacle(const KernelConfig& config, const CudaGemmShape& shape);
 [[nodiscard]] inline bool cuda_gemm_suits(const KernelConfig& config, const CudaGemmShape& shape) {
   return cuda_gemm_obstacle(config, shape).empty();

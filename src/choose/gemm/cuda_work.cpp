@@ -102,6 +102,7 @@ int cuda_gemm_splits(const KernelConfig& config, const CudaGemmTile* row, const 
 
 int cuda_gemm_cluster_k(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
                         const CudaGemmShape& shape) {
+  if (row.cluster_k <= 1) return 1;
   const std::int64_t tiles = cuda_gemm_tiles(config, shape);
   int most = row.cluster_k;
   while (most > 1 && tiles > cuda_gemm_clusters(most, row.blocks_per_sm, spec)) --most;

@@ -1,6 +1,5 @@
 #include "dispatch/conv/cuda.hpp"
 
-#include "choose/conv/cuda.hpp"
 #include "choose/conv/cuda_padded.hpp"
 #include "dispatch/conv/cuda_gemm_plan.hpp"
 #include "dispatch/conv/cuda_halo_data_plan.hpp"
@@ -15,7 +14,7 @@
 namespace tilesmith {
 
 Result<Ranking> CudaConv::rank(const ConvProblem& problem) const {
-  return tilesmith::rank(spec_, problem);
+  return tilesmith::rank(spec_, problem, {.own = &kept_, .products = &gemm_.kept()});
 }
 
 Result<std::vector<Refusal>> CudaConv::refusals(const ConvProblem& problem) const {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 
+#include "choose/conv/cuda.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/cuda_registry.hpp"
 #include "dispatch/cuda_split_memory.hpp"
@@ -36,6 +37,7 @@ class CudaConv final : public OperationBackend<Conv> {
   const CudaSpec& spec_;
   CudaRegistry& registry_;
   CudaGemm& gemm_;
+  mutable CudaConvKept kept_;
   std::mutex mutex_;
   std::unique_ptr<CudaSplitMemory> split_memory_;   ///< made by the first plan that cuts a sum
   std::unique_ptr<CudaSplitMemory> padded_memory_;  ///< of tensors between copies; apart, as both are a run's at a time

@@ -1,6 +1,5 @@
 #include "dispatch/gemm/cuda.hpp"
 
-#include "choose/gemm/cuda.hpp"
 #include "codegen/copy/cuda.hpp"
 #include "dispatch/gemm/cuda_plan.hpp"
 #include "dispatch/gemm/transpose.hpp"
@@ -19,7 +18,7 @@ bool may_share(const KernelConfig& config) {
 }  // namespace
 
 Result<Ranking> CudaGemm::rank(const GemmProblem& problem) const {
-  return tilesmith::rank(spec_, problem);
+  return tilesmith::rank(spec_, problem, &kept_);
 }
 
 Result<std::vector<Refusal>> CudaGemm::refusals(const GemmProblem& problem) const {

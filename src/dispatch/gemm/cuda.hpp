@@ -3,6 +3,7 @@
 
 #include <mutex>
 
+#include "choose/gemm/cuda.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/cuda_registry.hpp"
 #include "dispatch/cuda_split_memory.hpp"
@@ -22,6 +23,9 @@ class CudaGemm final : public OperationBackend<Gemm> {
   [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const Candidate& chosen,
                                                        std::string reason, BuildPolicy build) override;
 
+  /// What ranking knows of signatures, for operations that are products of matrices too.
+  [[nodiscard]] CudaGemmKept& kept() const { return kept_; }
+
  private:
   [[nodiscard]] Result<const void*> zeros(const CudaContext& context);
   [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan_row_d(const GemmProblem& problem, const Candidate& chosen,
@@ -30,6 +34,7 @@ class CudaGemm final : public OperationBackend<Gemm> {
   int device_index_;
   const CudaSpec& spec_;
   CudaRegistry& registry_;
+  mutable CudaGemmKept kept_;
   std::mutex mutex_;
   CudaBuffer zeros_;                               ///< made by the first plan
   std::unique_ptr<CudaSplitMemory> split_memory_;  ///< made by the first plan that splits k

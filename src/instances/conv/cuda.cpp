@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 
+#include "instances/conv/cuda_asked.hpp"
 #include "instances/conv/cuda_pipelines.hpp"
 #include "vocabulary/data_type.hpp"
 
@@ -54,7 +55,7 @@ bool nothing_else(const ConvSignature& s) {
   return rest == ConvSignature{};
 }
 
-/// They look at signature, pipeline and instruction alone: a walk asks them once for a pipeline's tiles.
+/// They look at signature, pipeline and instruction alone.
 constexpr CudaConvRule kCommonRules[] = {
     {"signature_is_carried",
      "tensors are fp32, bf16 or fp16, forward also fp8 and int8; sums fp32, of int8 int32; results of the tensors' "
@@ -161,24 +162,7 @@ const CudaGemmTile* cuda_conv_row(const KernelConfig& config, const CudaSpec& sp
 
 void walk_cuda_conv(const CudaSpec& spec, const ConvSignature& signature, const CudaConvVisit& visit,
                     const CudaConvWanted& wanted) {
-  for (const CudaGemmPipeline& pipeline : spec.conv.pipelines) {
-    const CudaConvPipeline* own = cuda_conv_pipeline(pipeline.pipeline);
-    if (own == nullptr || (wanted.pipeline && !wanted.pipeline(pipeline.pipeline))) continue;
-    KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
-    std::optional<Instruction> asked;
-    const CudaConvRule* of_all = nullptr;
-    for (const CudaGemmTile& row : pipeline.tiles)
-      for (const Algorithm& algorithm : own->algorithms(signature, row)) {
-        config.algorithm = algorithm;
-        if (wanted.config && !wanted.config(config)) continue;
-        const CudaConvSubject subject{config, spec};
-        if (asked != algorithm.instruction) {
-          asked = algorithm.instruction;
-          of_all = first_refusal(std::span<const CudaConvRule>(kCommonRules), subject);
-        }
-        if (!visit(config, row, of_all != nullptr ? of_all : first_refusal(own->rules, subject))) return;
-      }
-  }
+  CudaConvAsked(spec, signature).walk(visit, wanted);
 }
 
 void listed_cuda_conv_signatures(const CudaSpec& spec, const std::function<bool(const ConvSignature&)>& sink) {

@@ -229,6 +229,23 @@ ConvProblem drawn(unsigned seed) {
   return p;
 }
 
+TEST(CudaConvChoice, WhatIsKeptOfASignatureChangesNoRanking) {
+  CudaConvKept own;
+  CudaGemmKept products;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    const ConvProblem p = drawn(seed);
+    SCOPED_TRACE(seed);
+    const auto fresh = rank(hopper(), p), kept = rank(hopper(), p, {.own = &own, .products = &products});
+    ASSERT_EQ(fresh.has_value(), kept.has_value());
+    if (!fresh) continue;
+    EXPECT_TRUE(std::ranges::equal(fresh->candidates, kept->candidates, [](const Candidate& a, const Candidate& b) {
+      return a.recipe == b.recipe && a.predicted_seconds == b.predicted_seconds;
+    }));
+  }
+  EXPECT_GT(own.size(), 10u);
+  EXPECT_GT(products.size(), 3u);
+}
+
 // A ranking asks only what may suit; what it leaves out, a walk over everything refuses.
 TEST(CudaConvChoice, WhatIsNoCandidateIsRefused) {
   std::map<Pipeline, int> candidates;

@@ -1,0 +1,74 @@
+#include "instances/gemm/cuda_asked.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tilesmith {
+namespace {
+
+/// Says of each row which is the first of its algorithm. A tile may be the first choice for several sizes and stand for
+/// others too; otherwise the table has it once.
+void find_alike(std::vector<CudaGemmAsked::Row>& rows) {
+  for (std::size_t first = 0; first < rows.size(); ++first) {
+    if (!rows[first].tile->first_for) continue;
+    for (std::size_t other = 0; other < rows.size(); ++other)
+      if (rows[other].algorithm == rows[first].algorithm)
+        rows[first].alike = rows[other].alike = std::min(rows[first].alike, rows[other].alike);
+  }
+}
+
+}  // namespace
+
+CudaGemmAsked::CudaGemmAsked(const CudaSpec& spec, const GemmSignature& signature)
+    : spec_(spec), config_{.arch = spec.arch, .signature = signature, .algorithm = {}} {
+  for (const CudaGemmPipeline& pipeline : spec.gemm.pipelines) {
+    Rows rows{.pipeline = &pipeline,
+              .refused = refusal_of_pipeline(config_, pipeline, spec),
+              .widths = cuda_gemm_widths(signature, pipeline.pipeline),
+              .rows = {}};
+    rows.rows.reserve(pipeline.tiles.size());
+    int place = 0;
+    for (const CudaGemmTile& tile : pipeline.tiles) {
+      ++place;
+      if (!is_meant_for(signature, pipeline, tile)) continue;
+      rows.rows.push_back({.tile = &tile,
+                           .place = place,
+                           .algorithm = algorithm_of(signature, pipeline, tile),
+                           .alike = rows.rows.size(),
+                           .by_blocks = {}});
+    }
+    find_alike(rows.rows);
+    pipelines_.push_back(std::move(rows));
+  }
+}
+
+CudaGemmAsked::Shared& CudaGemmAsked::of_blocks(const Rows& rows, Row& row, int blocks) {
+  const auto known = std::ranges::find(row.by_blocks, blocks, &Shared::blocks);
+  if (known != row.by_blocks.end()) return *known;
+  config_.algorithm = row.algorithm;
+  config_.algorithm.cluster_k = static_cast<std::uint8_t>(blocks);
+  const CudaGemmRule* refused = rows.refused != nullptr ? rows.refused : refusal_of_tile(config_, spec_);
+  return row.by_blocks.emplace_back(
+      Shared{.blocks = blocks, .algorithm = config_.algorithm, .refused = refused, .by_widths = {}});
+}
+
+CudaGemmAsked::Access& CudaGemmAsked::of_width(const Rows& rows, Shared& shared, std::size_t place) {
+  while (shared.by_widths.size() <= place) {
+    config_.algorithm = shared.algorithm;
+    config_.algorithm.vector = rows.widths[shared.by_widths.size()];
+    shared.by_widths.push_back({.algorithm = config_.algorithm, .facts = cuda_gemm_resources(config_)});
+  }
+  return shared.by_widths[place];
+}
+
+const CudaGemmRule* CudaGemmAsked::refusal(const Row& row, const Shared& shared, Access& access) {
+  if (shared.refused != nullptr) return shared.refused;
+  if (std::exchange(access.is_asked, true)) return access.refused;
+  config_.algorithm = access.algorithm;
+  access.refused = refusal_of_access(config_, *row.tile, spec_);
+  access.algorithm = config_.algorithm;
+  access.facts = cuda_gemm_resources(config_);
+  return access.refused;
+}
+
+}  // namespace tilesmith

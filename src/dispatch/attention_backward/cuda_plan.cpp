@@ -54,6 +54,7 @@ struct Sections {
   std::int64_t heads = 1;       ///< of keys, of the whole batch
   std::int64_t head_bytes = 1;  ///< queries, do and sums of dq of a head of keys
   std::int64_t tiles = 1;       ///< of queries
+  std::int64_t group = 1;       ///< heads of queries to one of keys
   std::int64_t sum_columns = 0;
   bool in_turn = false, masked = false, few = false;
 
@@ -65,15 +66,21 @@ struct Sections {
   [[nodiscard]] std::int64_t cached(const CudaReferenceChip& chip) const {
     return std::max<std::int64_t>(sum_columns > 0 ? 2 : 1, chip.l2_bytes / 3 / head_bytes);
   }
+  /// Of ordered additions: so many heads that blocks of one begin two tiles apart, if L2 holds them. Of few tiles more
+  /// blocks of a head than it has tiles would wait for one another. Figures: docs/log/2026-11-cuda-backward.md.
+  [[nodiscard]] std::int64_t spaced(const CudaReferenceChip& chip) const {
+    return std::min<std::int64_t>(cached(chip), 2 * chip.sms / (tiles * group));
+  }
   /// Blocks that add in turn follow one another at a tile's distance, and find its queries in L2 whatever the head's
   /// length: more of them at a time wait for one another when they begin, fewer share what they read. Without a mask a
   /// block is drawn when its head's block before has walked a tile and a half.
   [[nodiscard]] std::int64_t wanted(const CudaReferenceChip& chip) const {
     const int wide = sum_columns > 64 ? 2 : 1;
-    if (few) return sum_columns == 0 ? heads : abreast(chip, in_turn ? 4 : 4 * wide);
+    if (few && !in_turn) return sum_columns == 0 ? heads : abreast(chip, 4 * wide);
     if (!in_turn) return cached(chip);
-    const std::int64_t most = abreast(chip, 8 * wide);
-    return masked ? most : std::min({most, cached(chip), blocks_of(3 * chip.sms, 2 * tiles)});
+    const std::int64_t most = abreast(chip, few ? 4 : 8 * wide);
+    const std::int64_t near = few || masked ? most : std::min({most, cached(chip), blocks_of(3 * chip.sms, 2 * tiles)});
+    return std::max(near, spaced(chip));
   }
   [[nodiscard]] std::int64_t width(const CudaReferenceChip& chip) const { return even_section(wanted(chip), heads); }
 };
@@ -157,6 +164,7 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const Atte
   const bool in_turn = adds && products.attention().deterministic;
   Sections sections{.heads = std::max<std::int64_t>(1, p.batch * p.heads_kv),
                     .tiles = std::max<std::int64_t>(1, blocks_of(p.seqlen_q, facts.tile_queries)),
+                    .group = std::max<std::int64_t>(1, p.heads_q / std::max<std::int64_t>(1, p.heads_kv)),
                     .sum_columns = facts.sum_columns,
                     .in_turn = in_turn,
                     .masked = products.attention().mask != MaskKind::none};

@@ -89,5 +89,16 @@ TEST_F(CudaBackwardLaunches, PartsOfAWalkAreAddedUpBehindTheProducts) {
   EXPECT_EQ(launches(p), 3);
 }
 
+TEST_F(CudaBackwardLaunches, OfWideHeadsOnlyPartsAreAddedUp) {
+  AttentionBackwardProblem p = heads_of(64, 64);
+  p.head_dim_qk = p.head_dim_v = 136;
+  EXPECT_EQ(launches(p), 2);
+  p = heads_of(200, 64);
+  p.heads_q = 3, p.heads_kv = 1;
+  p.head_dim_qk = p.head_dim_v = 136;  // the fake device has little memory
+  EXPECT_GT(cuda_walk_parts(p, rank(spec_, p).value().candidates.front().recipe.main(), spec_).all(), 1);
+  EXPECT_EQ(launches(p), 3);
+}
+
 }  // namespace
 }  // namespace tilesmith

@@ -50,7 +50,7 @@ double predicted_seconds(const KernelConfig& products, const CudaBackwardTile& r
   const double of_row = element * (2 * number(p.head_dim_v) + number(p.head_dim_qk)) + of_sums;
   const double bandwidth = chip.bytes_per_second * chip.reached_bandwidth;
   // Parts of dk and dv are stored and read again.
-  const double of_parts = parts > 1 ? blocks * walk_part_bytes(p) : 0;
+  const double of_parts = parts > 1 ? blocks * walk_part_bytes(p, keys) : 0;
   const int launches = stores_dq && parts == 1 && !p.dsink && !p.dalibi ? 2 : 3;
   return launches * chip.launch_us * 1e-6 + of_products + (heads * number(p.seqlen_q) * of_row + of_parts) / bandwidth;
 }

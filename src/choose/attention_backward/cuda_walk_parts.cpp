@@ -28,25 +28,28 @@ double backward_step_flops(const AttentionBackwardProblem& p, double tile, doubl
   return 2 * tile * keys * depth;
 }
 
-double walk_part_bytes(const AttentionBackwardProblem& p) {
-  return 2.0 * 4 * TS_CUDA_BACKWARD_ROWS * static_cast<double>(p.head_dim_qk + p.head_dim_v);
+double walk_part_bytes(const AttentionBackwardProblem& p, double keys) {
+  return 2.0 * 4 * keys * static_cast<double>(p.head_dim_qk + p.head_dim_v);
 }
 
 CudaWalkParts cuda_walk_parts(const AttentionBackwardProblem& p, const KernelConfig& products, const CudaSpec& spec) {
   const CudaBackwardResources facts = cuda_backward_resources(products);
   // Slopes' gradients are summed head by head and block by block.
-  if (facts.sum_columns == 0 || p.dalibi) return {};
-  const std::int64_t items = p.batch * p.heads_kv * ceil_div(p.seqlen_k, std::int64_t{TS_CUDA_BACKWARD_ROWS});
+  if (products.algorithm.pipeline == Pipeline::mma_sm80 || p.dalibi) return {};
+  const bool adds = facts.sum_columns > 0;  // else items of keys have half as many, or one of their gradients
+  const std::int64_t block = adds ? TS_CUDA_BACKWARD_ROWS : facts.box_keys;
+  const std::int64_t queries = adds ? facts.tile_queries : facts.box_queries;
+  const std::int64_t items = p.batch * p.heads_kv * ceil_div(p.seqlen_k, block);
   if (items == 0 || p.seqlen_q == 0) return {};
-  const std::int64_t group = p.heads_q / p.heads_kv, tiles = tiles_of_walk(p, facts.tile_queries);
+  const std::int64_t group = p.heads_q / p.heads_kv, tiles = tiles_of_walk(p, queries);
   const std::int64_t most = std::min(spec.reference.sms / items, group * tiles);
   // A part's keys are loaded and its sums begun in the time of a step, and the sums are stored and read again.
-  constexpr double kKeys = TS_CUDA_BACKWARD_ROWS;
-  const double step = backward_step_flops(p, static_cast<double>(facts.tile_queries), kKeys) /
+  const auto keys = static_cast<double>(block);
+  const double step = backward_step_flops(p, static_cast<double>(queries), keys) /
                       (spec.reference.tflops_of(p.data_type) * 1e12 / spec.reference.sms);
-  const double sums = static_cast<double>(items) * walk_part_bytes(p) / spec.reference.bytes_per_second;
+  const double sums = static_cast<double>(items) * walk_part_bytes(p, keys) / spec.reference.bytes_per_second;
   // A launch adds them up, which else rounds dq, too, unless the products store it.
-  const double launch = products_store_dq(p, products) ? spec.reference.launch_us * 1e-6 : 0;
+  const double launch = !adds || products_store_dq(p, products) ? spec.reference.launch_us * 1e-6 : 0;
   CudaWalkParts best;
   double least = static_cast<double>(group * tiles) * step;
   const auto take = [&](const CudaWalkParts& parts) {

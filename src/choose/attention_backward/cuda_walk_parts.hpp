@@ -9,7 +9,7 @@
 
 namespace tilesmith {
 
-/// Parts of a walk over the tiles of a group's heads (kernels/cuda/attention/backward/hopper/items.cuh).
+/// Parts of a walk over the tiles of a group's heads (kernels/cuda/attention/backward/hopper/items.cuh, rows/item.cuh).
 struct CudaWalkParts {
   std::int64_t of_heads = 1;  ///< divides the heads of a group
   std::int64_t of_tiles = 1;  ///< of each head
@@ -25,7 +25,7 @@ struct CudaWalkParts {
 /// Of the five products of a tile of queries and a block of keys.
 [[nodiscard]] double backward_step_flops(const AttentionBackwardProblem& problem, double tile, double keys);
 
-/// That a part's sums of dk and dv are stored and read with, for each block of keys.
-[[nodiscard]] double walk_part_bytes(const AttentionBackwardProblem& problem);
+/// That a part's sums of dk and dv are stored and read with, for a block of so many keys.
+[[nodiscard]] double walk_part_bytes(const AttentionBackwardProblem& problem, double keys);
 
 }  // namespace tilesmith

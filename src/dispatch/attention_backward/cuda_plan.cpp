@@ -92,6 +92,11 @@ std::int64_t padded_rows(const AttentionBackwardProblem& p, std::int64_t total_q
   return rows / kCudaBackwardRows * kCudaBackwardRows;
 }
 
+/// Slices of 16 columns of dk and dv.
+std::int64_t slices_of_columns(const AttentionBackwardProblem& p) {
+  return blocks_of(p.head_dim_qk, 16) + blocks_of(p.head_dim_v, 16);
+}
+
 /// The workspace of one call behind the counters, in bytes.
 struct BackwardRegions {
   std::size_t statistics = 0, dq_sum = 0, turns = 0, dsink_parts = 0, dalibi_parts = 0, passed = 0, progress = 0,
@@ -111,10 +116,9 @@ struct BackwardRegions {
     if (p.dalibi) dalibi_parts = bytes(p.batch * p.heads_q * blocks_of(p.seqlen_k, kCudaBackwardRows) * kWarps);
     passed = static_cast<std::size_t>(passed_bytes);
     progress = bytes(progress_counts);
-    const std::int64_t columns = 16 * (blocks_of(p.head_dim_qk, 16) + blocks_of(p.head_dim_v, 16));
+    const std::int64_t key_blocks = blocks_of(p.seqlen_k, kCudaBackwardRows);
     if (parts > 1)
-      key_parts =
-          bytes(p.batch * p.heads_kv * parts * blocks_of(p.seqlen_k, kCudaBackwardRows) * kCudaBackwardRows * columns);
+      key_parts = bytes(p.batch * p.heads_kv * parts * key_blocks * kCudaBackwardRows * 16 * slices_of_columns(p));
   }
   [[nodiscard]] CudaSplitMemory::Size size() const {
     return {.part_bytes = statistics + dq_sum + turns + dsink_parts + dalibi_parts + passed + progress + key_parts,
@@ -171,10 +175,9 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const Atte
   const PassedGradients passed = passed_gradients(p, products, spec);
   const CudaWalkParts parts = cuda_walk_parts(p, products, spec);
   const std::int64_t query_items = adds ? 0 : p.heads_q * blocks_of(p.seqlen_q, item_rows);
-  std::int64_t work_items =
-      p.batch * (adds ? p.heads_kv * parts.all() * key_items : 2 * p.heads_kv * key_items + query_items);
+  std::int64_t work_items = p.batch * (p.heads_kv * parts.all() * key_items * (adds ? 1 : 2) + query_items);
   if (passed.any())
-    work_items = passed.sections * passed.section_heads * (passed.key_blocks + query_items / p.heads_kv);
+    work_items = passed.sections * passed.section_heads * (parts.all() * passed.key_blocks + query_items / p.heads_kv);
   TS_TRY(check_backward_sizes(p, work_items));
   // Group mode: of sequences that are all as long as the longest. What a call needs follows from its rows.
   const bool sums_dq = adds && !products_store_dq(p, products);
@@ -222,7 +225,12 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const Atte
   const std::int64_t places = facts.persistent ? std::min<std::int64_t>(work_items, spec.reference.sms) : work_items;
   set(kPrepare, {extent(row_blocks), heads, batch}, kRowThreads, 0);
   set(kProducts, {extent(places), 1, 1}, facts.threads, facts.shared_bytes);
-  const std::int64_t tiles = adds ? blocks_of(p.seqlen_q, facts.tile_queries) : 1;
+  std::int64_t tiles = 1;
+  if (adds) {
+    tiles = blocks_of(p.seqlen_q, facts.tile_queries);
+  } else if (parts.all() > 1) {  // a block of threads for a slice of 16 columns of sums
+    tiles = blocks_of(p.heads_kv * key_blocks * slices_of_columns(p), p.heads_q);
+  }
   set(kConvert, {extent(std::max<std::int64_t>(1, tiles)), heads, batch}, kRowThreads, 0);
   if (bias_gradient != nullptr) {
     const CudaBackwardResources of_bias = cuda_backward_resources(*bias_gradient);

@@ -64,14 +64,22 @@ TEST(CudaWalkParts, AreNoneWhereBlocksFillTheChipOrWalksAreShort) {
   EXPECT_EQ(parts_of(problem(0, 8, 1, 1000, 1000, 64)).all(), 1);
 }
 
-TEST(CudaWalkParts, AreNoneOfKernelsThatDoNotAddToDqAndBesideAGradientOfSlopes) {
+TEST(CudaWalkParts, OfWideHeadsAreOfItemsOf64Keys) {
+  const CudaWalkParts few = parts_of(problem(1, 22, 1, 247, 247, 232));  // four items of 88 steps
+  EXPECT_EQ(few.of_heads, 22);
+  EXPECT_EQ(few.of_tiles, 1);
+  EXPECT_EQ(parts_of(problem(4, 8, 1, 464, 608, 136)).of_heads, 2) << "40 items leave room for three times as many";
+  EXPECT_GT(parts_of(problem(1, 1, 1, 3000, 130, 256)).of_tiles, 8);
+  EXPECT_EQ(parts_of(problem(8, 4, 4, 500, 500, 256)).all(), 1);
+}
+
+TEST(CudaWalkParts, AreNoneOfMmaKernelsAndBesideAGradientOfSlopes) {
   AttentionBackwardProblem p = problem(1, 8, 1, 1000, 300, 64);
   EXPECT_GT(parts_of(p).all(), 1);
   p.bias = BiasKind::alibi;
   EXPECT_GT(parts_of(p).all(), 1);
   p.dalibi = true;
   EXPECT_EQ(parts_of(p).all(), 1);
-  EXPECT_EQ(parts_of(problem(1, 8, 1, 1000, 300, 256)).all(), 1);
   p = problem(1, 8, 1, 1000, 300, 64);
   p.data_type = DataType::fp32;
   EXPECT_EQ(parts_of(p).all(), 1);
@@ -91,10 +99,10 @@ TEST(CudaWalkParts, DivideGroupsAndFitTheChip) {
   for (int i = 0; i < 300; ++i) {
     const std::int64_t kv = 1 + below(6), group = 1 + below(16);
     const AttentionBackwardProblem p =
-        problem(1 + below(4), kv * group, kv, 1 + below(3000), 1 + below(1500), 8 * (1 + below(16)));
+        problem(1 + below(4), kv * group, kv, 1 + below(3000), 1 + below(1500), 8 * (1 + below(32)));
     const CudaWalkParts parts = parts_of(p);
     EXPECT_EQ(group % parts.of_heads, 0);
-    const std::int64_t items = p.batch * kv * ceil_div(p.seqlen_k, std::int64_t{128});
+    const std::int64_t items = p.batch * kv * ceil_div(p.seqlen_k, std::int64_t{p.head_dim_qk > 128 ? 64 : 128});
     if (parts.of_tiles > 1) {  // heads are shared out as far as they go
       for (std::int64_t heads = parts.of_heads + 1; heads <= std::min(group, hopper().reference.sms / items); ++heads)
         EXPECT_NE(group % heads, 0);

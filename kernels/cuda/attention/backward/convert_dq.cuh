@@ -49,8 +49,9 @@ struct ConvertDq {
     }
     if constexpr (cfg::kSumColumns > 0) {
       if (!kMayStoreDq || args.dq_sum != nullptr) store_dq<cfg::kSumColumns>(head, batch);
-      if (args.key_parts != nullptr) sum_key_parts(batch);
     }
+    if constexpr (!cfg::kFp32)
+      if (args.key_parts != nullptr) sum_key_parts(batch);
   }
 
   // The sequence's blocks of threads share the slices of its blocks of keys out. A thread has the same place in each part.

@@ -66,6 +66,22 @@ TS_DEVICE float* key_parts_of(const TsCudaAttentionBackwardArgs& args, int batch
   return args.key_parts + first * part_stride(args) + i64{key / 128} * (kSlices * kPartSlice);
 }
 
+// A quotient by a number of parts, mostly 1.
+TS_DEVICE int share_of(int all, int parts) {
+  return parts == 1 ? all : all / parts;
+}
+// A warpgroup's 64 rows of a part, from `key` on; `to` is the part's, of dk or of dv.
+template <int kRegisters>
+TS_DEVICE void store_part(float* to, int key, const float (&sums)[kRegisters], float scale) {
+  to += (key % 128 * 2 + static_cast<int>(threadIdx.x) % 128) * 4;
+  const bool empty = scale == 0.0f;
+#pragma unroll
+  for (int i = 0; i < kRegisters; i += 4)
+    *reinterpret_cast<float4*>(to + i * (kPartSlice / 8)) =
+        empty ? float4{0.0f, 0.0f, 0.0f, 0.0f}
+              : float4{sums[i] * scale, sums[i + 1] * scale, sums[i + 2] * scale, sums[i + 3] * scale};
+}
+
 // Of a head's gradient by its slope, one for each block of keys and warp.
 TS_DEVICE float* dalibi_parts_of(const TsCudaAttentionBackwardArgs& args, int batch, int head) {
   return args.dalibi_parts + (batch * args.heads_q + head) * i64{8} * args.key_blocks;

@@ -437,21 +437,11 @@ struct Consumer {
     }
   }
 
-  template <int kRegisters>
-  TS_DEVICE static void store_part(float* to, const float (&sums)[kRegisters], float scale) {
-    const bool empty = scale == 0.0f;
-#pragma unroll
-    for (int i = 0; i < kRegisters; i += 4)
-      *reinterpret_cast<float4*>(to + i * (kPartSlice / 8)) =
-          empty ? float4{0.0f, 0.0f, 0.0f, 0.0f}
-                : float4{sums[i] * scale, sums[i + 1] * scale, sums[i + 2] * scale, sums[i + 3] * scale};
-  }
   TS_DEVICE void store_parts(const Item& t, const float (&dk)[kWidthQk / 2], const float (&dv)[kWidthV / 2],
                              float keep_scale) const {
-    float* const to = key_parts_of(args, t.batch, t.head_of_keys(args), t.key) + t.part_of_head(args) * part_stride(args) +
-                      (threadIdx.x - 128) * 4;
-    store_part(to, dk, args.scale);
-    store_part(to + kSlicesQk * kPartSlice, dv, keep_scale);
+    float* const to = key_parts_of(args, t.batch, t.head_of_keys(args), t.key) + t.part_of_head(args) * part_stride(args);
+    store_part(to, t.key + 64 * warpgroup, dk, args.scale);
+    store_part(to + kSlicesQk * kPartSlice, t.key + 64 * warpgroup, dv, keep_scale);
   }
 
   TS_DEVICE void store(const Item& t, const float (&dk)[kWidthQk / 2], const float (&dv)[kWidthV / 2],

@@ -48,11 +48,6 @@ struct Step {
   }
 };
 
-// A quotient by a number of parts, mostly 1.
-TS_DEVICE int share_of(int all, int parts) {
-  return parts == 1 ? all : all / parts;
-}
-
 struct Item {
   int key;   // first key
   int head;  // of keys and values, or a part of its group

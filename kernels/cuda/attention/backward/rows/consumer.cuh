@@ -103,16 +103,13 @@ struct Consumer {
 
   template <Gradient kGradient, int kWidth>
   TS_DEVICE void store(const Item& t, const float (&sums)[kWidth / 2], float scale) const {
-    constexpr bool kIsDq = kGradient == Gradient::dq;
-    const TsAttentionGradients& g = args.grad;
-    const int length = kIsDq ? t.sequence.length_q : t.sequence.length_k;
-    const int offset = kIsDq ? t.sequence.offset_q : t.sequence.offset_k;
-    store_rows<kWidth>(sums, kIsDq ? g.dq : kGradient == Gradient::dk ? g.dk : g.dv,
-                       kIsDq                       ? g.dq_strides
-                       : kGradient == Gradient::dk ? g.dk_strides
-                                                   : g.dv_strides,
-                       t.batch, t.head, t.row + 64 * warpgroup, length, offset, scale,
-                       kGradient == Gradient::dv ? cfg::kHeadDimV : cfg::kHeadDimQk);
+    const int row = t.row + 64 * warpgroup;
+    if constexpr (kGradient == Gradient::dq) {
+      store_rows<kWidth>(sums, args.grad.dq, args.grad.dq_strides, t.batch, t.head, row, t.sequence.length_q,
+                         t.sequence.offset_q, scale, cfg::kHeadDimQk);
+    } else {
+      store_of_keys<kGradient, kWidth>(args, t, row, sums, scale);
+    }
   }
 
   // The statistics of the thread's two rows of queries.
@@ -125,7 +122,7 @@ struct Consumer {
   template <Gradient kGradient, int kWidth>
   TS_DEVICE void walk(const Item& t) {
     constexpr bool kIsDq = kGradient == Gradient::dq;
-    const int group = static_cast<int>(args.heads_q / args.heads_kv), heads = kIsDq ? 1 : group;
+    const int heads = kIsDq ? 1 : Item::heads_of_part(args);
     Call call(args);
     float sums[kWidth / 2];
 #pragma unroll
@@ -137,7 +134,7 @@ struct Consumer {
       resident.advance();
     }
     for (int h = 0; h < heads; ++h) {
-      const int head = kIsDq ? t.head : t.head * group + h;
+      const int head = kIsDq ? t.head : t.first_head(args) + h;
       call.enter(t.sequence, t.batch, head);
       if constexpr (!kIsDq) call.dbias = nullptr;  // every pair is added once
       if (!empty) {

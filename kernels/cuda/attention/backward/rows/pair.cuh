@@ -16,6 +16,23 @@ namespace ts {
 // Steps of 16 columns whose operand a warpgroup holds in registers; there are none for more.
 constexpr int kHeldSteps = kStepsQk < 4 ? kStepsQk : kStepsV < 4 ? kStepsV : 4;
 
+// A warpgroup's 64 rows of dk or dv from `row` on, or the item's part of them.
+template <Gradient kGradient, int kWidth>
+TS_DEVICE void store_of_keys(const TsCudaAttentionBackwardArgs& args, const Item& t, int row, const float (&sums)[kWidth / 2],
+                             float scale) {
+  constexpr bool kIsDk = kGradient == Gradient::dk;
+  const int head = t.head_of_keys(args);
+  if (args.key_parts != nullptr) {
+    const int part = t.head - head * Item::parts(args);
+    store_part(key_parts_of(args, t.batch, head, row) + part * part_stride(args) + (kIsDk ? 0 : kSlicesQk * kPartSlice), row,
+               sums, scale);
+    return;
+  }
+  const TsAttentionGradients& g = args.grad;
+  store_rows<kWidth>(sums, kIsDk ? g.dk : g.dv, kIsDk ? g.dk_strides : g.dv_strides, t.batch, head, row,
+                     t.sequence.length_k, t.sequence.offset_k, scale, kIsDk ? cfg::kHeadDimQk : cfg::kHeadDimV);
+}
+
 struct Pair {
   struct RaisingColumns {
     OfColumns lse;
@@ -37,7 +54,6 @@ struct Pair {
   using Floats = float[kPairs];
   using Weights = u32[kPairs / 2];
 
-  TS_DEVICE int group() const { return static_cast<int>(args.heads_q / args.heads_kv); }
   TS_DEVICE u32 probabilities_of_thread() const { return shared.probabilities() + threadIdx.x % 128 * 16; }
   TS_DEVICE static bool is_masked(const Item& t, int step) {
     return !t.window.is_whole(step * kStep, kStep, t.row, kStep);
@@ -101,8 +117,8 @@ struct Pair {
     float dv[kWidthV / 2];
 #pragma unroll
     for (int i = 0; i < kWidthV / 2; ++i) dv[i] = 0.0f;
-    for (int h = 0; h < group() && count > 0; ++h) {
-      call.enter(t.sequence, t.batch, t.head * group() + h);
+    for (int h = 0; h < Item::heads_of_part(args) && count > 0; ++h) {
+      call.enter(t.sequence, t.batch, t.first_head(args) + h);
       Floats s;
       Weights p;
       begin_scores(s);
@@ -111,8 +127,7 @@ struct Pair {
       add_dv<true>(call, t, count - 1, p, dv);
     }
     fence_proxy_async();  // of probabilities, before an item's copy to the same place
-    store_rows<kWidthV>(dv, args.grad.dv, args.grad.dv_strides, t.batch, t.head, t.row, t.sequence.length_k,
-                        t.sequence.offset_k, call.keep_scale * kProbabilityLower, cfg::kHeadDimV);
+    store_of_keys<Gradient::dv, kWidthV>(args, t, t.row, dv, call.keep_scale * kProbabilityLower);
   }
 
   TS_DEVICE void begin_gradients(Floats& dp) const {
@@ -174,8 +189,8 @@ struct Pair {
     for (int i = 0; i < kWidthQk / 2; ++i) dk[i] = 0.0f;
     ScoreGradients tiles;
     if (passes_gradients(args)) tiles.start(args, t.section);
-    for (int h = 0; h < group(); ++h) {
-      call.enter(t.sequence, t.batch, t.head * group() + h);
+    for (int h = 0; h < Item::heads_of_part(args); ++h) {
+      call.enter(t.sequence, t.batch, t.first_head(args) + h);
       call.dbias = nullptr;  // every pair is added once
       if (passes_gradients(args)) tiles.enter(args, t.section, t.batch, call.head, t.row / kStep);
       if (count > 0) {
@@ -194,10 +209,9 @@ struct Pair {
     }
     if (passes_gradients(args)) {
       named_barrier_sync(2 + warpgroup, 128);
-      if (threadIdx.x % 128 == 0) count_up(keys_done(args, t.batch, t.head));
+      if (threadIdx.x % 128 == 0) count_up(keys_done(args, t.batch, t.head_of_keys(args)));
     }
-    store_rows<kWidthQk>(dk, args.grad.dk, args.grad.dk_strides, t.batch, t.head, t.row, t.sequence.length_k,
-                         t.sequence.offset_k, args.scale, cfg::kHeadDimQk);
+    store_of_keys<Gradient::dk, kWidthQk>(args, t, t.row, dk, args.scale);
   }
 };
 

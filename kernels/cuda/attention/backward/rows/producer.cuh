@@ -25,21 +25,21 @@ struct Producer {
 
   TS_DEVICE void load_resident(const Item& t, int batch) {
     const bool is_dq = t.gradient == Gradient::dq, has_second = t.gradient != Gradient::dv;
-    const int row = t.row + (is_dq ? t.sequence.offset_q : t.sequence.offset_k);
+    const int row = t.row + (is_dq ? t.sequence.offset_q : t.sequence.offset_k), head = is_dq ? t.head : t.head_of_keys(args);
     mbarrier_wait(shared.resident_empty(), resident.phase ^ 1);
     resident.advance();
     if (t.gradient == Gradient::dk_dv) {
       mbarrier_expect(shared.resident_full(), kStreamedFirst + kStreamedSecond);
-      load_rows(shared.resident_first(), &maps.k, shared.resident_full(), kFirstColumns, kStep, row, t.head, batch);
-      load_rows(shared.paired_second(), &maps.v, shared.resident_full(), kSecondColumns, kStep, row, t.head, batch);
+      load_rows(shared.resident_first(), &maps.k, shared.resident_full(), kFirstColumns, kStep, row, head, batch);
+      load_rows(shared.paired_second(), &maps.v, shared.resident_full(), kSecondColumns, kStep, row, head, batch);
       return;
     }
     mbarrier_expect(shared.resident_full(), kResidentFirst + (has_second ? kResidentSecond : 0));
     load_rows(shared.resident_first(), is_dq ? &maps.q : &maps.k, shared.resident_full(), kFirstColumns, kRows, row,
-              t.head, batch);
+              head, batch);
     if (has_second)
       load_rows(shared.resident_second(), is_dq ? &maps.dout : &maps.v, shared.resident_full(), kSecondColumns, kRows,
-                row, t.head, batch);
+                row, head, batch);
   }
 
   // A step of the streamed operands; with queries their statistics.
@@ -91,7 +91,7 @@ struct Producer {
     load_resident(t, batch);
     first.index = second.index = 0;
     const bool is_dq = t.gradient == Gradient::dq;
-    const int first_head = is_dq ? t.head / group : t.head * group, heads = is_dq ? 1 : group;
+    const int first_head = is_dq ? t.head / group : t.first_head(args), heads = is_dq ? 1 : Item::heads_of_part(args);
     for (int h = 0; h < heads; ++h)
       for (int i = 0; i < t.step_count(); ++i) load_step(t, t.step(i), first_head + h, batch);
   }

@@ -70,7 +70,7 @@ struct ScoreGradients {
 TS_DEVICE void wait_for_keys(const TsCudaAttentionBackwardArgs& args, const Item& t, bool exists) {
   wait_for_room(args, t.section);  // of sequences without keys or queries nobody else has
   if (!exists) return;
-  wait_for_value(keys_done(args, t.batch, t.head / group_of(args)), ceil_div(t.sequence.length_k, kStep));
+  wait_for_value(keys_done(args, t.batch, t.head / group_of(args)), ceil_div(t.sequence.length_k, kStep) * Item::parts(args));
   fence_proxy_async();  // copies read what threads have written
 }
 struct PassedTiles {

@@ -60,6 +60,13 @@ std::optional<std::string> window_unsuited(const KernelConfig& config, const Cud
   const auto& s = std::get<ConvSignature>(config.signature);
   if (config.algorithm.vector[2] > widest_store(problem))
     return fmt::format("writes {} elements; {} channels", config.algorithm.vector[2], written_channels(problem));
+  if (problem.groups > 1 && problem.direction == ConvDirection::backward_data) {
+    const std::int64_t of_box =
+        8L * cuda_gemm_resources(gemm_of_window(config)).slab_row_bytes / bits_of(problem.type_out);
+    if (problem.c % of_box != 0)
+      return fmt::format("{} channels of a box would reach the next group's; groups {}, c {}", of_box, problem.groups,
+                         problem.c);
+  }
   return cuda_window_obstacle(problem, s.spatial_dims, window_step_taps(config.algorithm));
 }
 
@@ -397,8 +404,7 @@ std::optional<std::string> cuda_window_obstacle(const ConvProblem& p, int spatia
     return fmt::format("copies are of 16 bytes; c {}, k {}, unaligned {}", p.c, p.k, p.unaligned);
   // Backward weight may read the next group's channels: what becomes of them is not stored.
   const std::int64_t of_tap = step / step_taps;
-  if (p.groups > 1 &&
-      ((p.direction != ConvDirection::backward_weight && read % of_tap != 0) || (data && p.c % step != 0)))
+  if (p.groups > 1 && p.direction != ConvDirection::backward_weight && read % of_tap != 0)
     return fmt::format("{} channels of a tap would reach the next group's; groups {}, c {}, k {}", of_tap, p.groups,
                        p.c, p.k);
   if (p.batch == 0) return "no images";

@@ -15,7 +15,8 @@
 //   c       as GEMM's; then there is one phase
 //   result  for each phase an im2col map of the phase's pixels of x, without a window: kBoxRows pixels by
 //           kSlabRowBytes / size of an element channels, swizzle of kSlabRowBytes bytes
-// With more than one group, the channels of a group are whole blocks of what a step has of a tap, and those of x of 64.
+// With more than one group, the channels of a group are whole blocks of what a step has of a tap, and those of x of what a
+// box of the result has.
 #pragma once
 
 #include "phase_walk.cuh"

@@ -57,7 +57,7 @@ struct PhasePixels {
                               int row, int column, int batch) {
     const TsCudaConvPhaseArgs& own = phase_args(args);
     const TsCudaConvPhase& phase = own.phase[t.split];
-    if (row >= phase.rows) return;
+    if (row >= phase.rows || column >= args.n) return;  // behind a group's columns are the next group's
     int at[4];
     find_place(phase, row, at);
     store_pixels(&static_cast<const TsCudaConvPhaseMaps&>(maps).result[t.split], box, batch * args.n + column, at);

@@ -78,7 +78,19 @@ std::optional<std::string> bands_unsuited(const KernelConfig& config, const Conv
   return {};
 }
 
+/// Why pixels of x are no four phases of places (kernels/cuda/conv/grouped/mapped_phases.cuh).
+std::optional<std::string> phases_unsuited(const CudaGroupedTile& tile, const ConvProblem& p) {
+  if (p.filter_d > 1 || p.stride()[0] > 1 || p.dilation()[0] > 1)
+    return "taps, a stride or a dilation of the outer coordinate, which has no phases";
+  for (const std::size_t d : {1, 2})
+    if (p.filter()[d] != 3 || p.stride()[d] != 2 || p.dilation()[d] != 1 || p.pad()[d] % 2 == 0)
+      return fmt::format("{} taps, stride {}, dilation {}, pad {}; the kernel's are 3, 2, 1 and odd", p.filter()[d],
+                         p.stride()[d], p.dilation()[d], p.pad()[d]);
+  return cuda_maps_unsuited(p, tile.rows, tile.columns, tile.taps, tile.pace);
+}
+
 std::optional<std::string> mapped_unsuited(const CudaGroupedTile& tile, const ConvProblem& p) {
+  if (tile.in_phases) return phases_unsuited(tile, p);
   for (const std::size_t d : {1, 2}) {
     const CudaConvAxis axis = cuda_conv_axis(p, d);
     if (axis.pace != tile.pace)
@@ -170,6 +182,34 @@ CudaConvRuns banded_work(const KernelConfig& config, const CudaSpec& spec, const
   return w;
 }
 
+/// What all steps take of the chip where a warp has so many instructions in each; few warps issue less than an SM
+/// could.
+double issue_seconds(const CudaConvRuns& w, double instructions, int warps, const CudaSpec& spec) {
+  const CudaConvGroupsModel& model = spec.conv.models.groups;
+  const double issued = std::min(model.issued_of_warp * static_cast<double>(w.resident) * warps, model.issued);
+  return 1e-9 * w.steps() * instructions * warps / issued / model.clock_ghz / spec.reference.sms * w.uneven;
+}
+
+/// Tiles of places, of which a warp has sixteen at a time: products of all taps, and the end of four results.
+CudaConvRuns phases_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
+  const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
+  const CudaConvResources facts = cuda_conv_resources(config);
+  const int warps = config.algorithm.wave[0];
+  CudaConvRuns w = cuda_conv_tiles(p, tile.rows, tile.columns, tile.images);
+  w.tiles /= std::int64_t{w.phases[1]} * w.phases[2];  // a tile has all
+  w.phases[1] = w.phases[2] = 1;
+  w.units = ceil_div(p.groups * p.c, kChannelsOfBlock);
+  w.shared_bytes = facts.shared_bytes;
+  cut_into_runs(w, spec, facts.blocks_per_sm);
+  const CudaConvMapsModel& model = spec.conv.models.maps;
+  const double sixteens = tile.rows * tile.columns / 4.0 / warps;
+  const double of_sixteen = static_cast<double>(taps_of(p) * std::max(tile.channels / 16, 1)) * 8 + 4 * 60;
+  const double compute = issue_seconds(w, sixteens * of_sixteen + model.step_cycles, warps, spec);
+  w.seconds = std::max(compute, spec.reference.memory_seconds(bytes_of(p))) +
+              1e-9 * w.rounds * model.run_cycles / model.clock_ghz + spec.reference.launch_seconds();
+  return w;
+}
+
 CudaConvRuns mapped_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
   const CudaConvResources facts = cuda_conv_resources(config);
@@ -202,6 +242,7 @@ CudaConvRuns mapped_work(const KernelConfig& config, const CudaSpec& spec, const
 CudaConvRuns cuda_grouped_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
   if (is_whole(config.algorithm)) return whole_work(config, spec, p);
   if (is_banded(config.algorithm)) return banded_work(config, spec, p);
+  if (cuda_grouped_tile(config.algorithm).in_phases) return phases_work(config, spec, p);
   if (is_mapped(config.algorithm)) return mapped_work(config, spec, p);
   const CudaGroupedTile tile = cuda_grouped_tile(config.algorithm);
   const CudaConvResources facts = cuda_conv_resources(config);
@@ -221,9 +262,7 @@ CudaConvRuns cuda_grouped_work(const KernelConfig& config, const CudaSpec& spec,
   const double of_sixteen = weight ? 80 : static_cast<double>(taps) * 8 + 60;
   const double instructions =
       sixteens * of_sixteen + 12.0 * static_cast<double>(w.stage_bytes) / 16 / facts.threads + model.step_instructions;
-  const double issued = std::min(model.issued_of_warp * static_cast<double>(w.resident) * warps, model.issued);
-  const double compute =
-      1e-9 * w.steps() * instructions * warps / issued / model.clock_ghz / spec.reference.sms * w.uneven;
+  const double compute = issue_seconds(w, instructions, warps, spec);
   const double cached =
       w.steps() * static_cast<double>(w.stage_bytes) / (model.cached * spec.reference.bytes_per_second);
   w.seconds = std::max({compute, cached, spec.reference.memory_seconds(bytes_of(p))}) + spec.reference.launch_seconds();

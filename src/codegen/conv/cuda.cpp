@@ -121,6 +121,7 @@ Result<std::string_view> add_grouped(ConstantsTable& table, const KernelConfig& 
   table.add("kCluster", config.algorithm.cluster[0]);
   if (is_whole(config.algorithm)) return "cuda/conv/banded/whole_weight.cuh";
   if (banded) return config.algorithm.split_k ? "cuda/conv/banded/weight.cuh" : "cuda/conv/banded/data.cuh";
+  if (tile.in_phases) return "cuda/conv/grouped/mapped_phases.cuh";
   if (is_mapped(config.algorithm))
     return config.algorithm.split_k ? "cuda/conv/grouped/mapped_weight.cuh" : "cuda/conv/grouped/mapped_data.cuh";
   return config.algorithm.split_k ? "cuda/conv/grouped/weight.cuh" : "cuda/conv/grouped/data.cuh";

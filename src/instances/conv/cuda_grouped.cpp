@@ -21,11 +21,14 @@ constexpr int kThreadsOfTeam = 128;  // that share a tile's octets
 
 // Groups of several channels whose tiles come through tensor maps: kernels/cuda/conv/grouped/mapped_data.cuh.
 constexpr int kTapsOfMapped = 3;
+constexpr int kTapsOfPhases = 2;  // backward data with a stride of 2: the most that meet a pixel
+constexpr int kPhases = 4;
 constexpr int kBytesOfPixel = 128, kMappedAlignment = 1024;
 /// Of a thread beside sums and weights; smaller groups pair what rows have at a tap, and so much more takes an epilogue
 /// of backward data; larger ones count sixteens of channels. Found by compiling.
 constexpr int kRegistersOfMapped = 40, kRegistersOfMappedWeight = 36, kRegistersOfPairs = 30;
 constexpr int kRegistersOfSixteens = 22;
+constexpr int kRegistersOfPhases = 14;  // of smaller groups without an epilogue, in place of those of pairs
 /// In backward weight of groups of 16, for each sixteen of a warp's pixels: of four 4 bytes went to memory beside 128
 /// registers (ptxas 13.0), of two none.
 constexpr int kRegistersOfOwnSixteen = 6;
@@ -138,8 +141,8 @@ CudaConvResources mapped_resources(const KernelConfig& config) {
     r.part_bytes = 4L * r.accumulators * kThreadsOfTeam * std::max(tile.channels / 16, 1);
   } else {  // a strip's sums, and the words of a column of taps and a sixteen of channels
     const int words = tile.channels >= 16 ? 4 : 2;
-    r.accumulators = tile.rows / 2 * 8 + tile.taps * words;
-    weights = tile.taps * tile.taps * words * 4L * kThreadsOfTeam * std::max(tile.channels / 16, 1);
+    r.accumulators = tile.rows / 2 * 8 * (tile.in_phases ? kPhases : 1) + kTapsOfMapped * words;
+    weights = kTapsOfMapped * kTapsOfMapped * words * 4L * kThreadsOfTeam * std::max(tile.channels / 16, 1);
   }
   r.shared_bytes = std::max(config.algorithm.stages * stage, r.part_bytes) + weights +
                    kGateBytes * config.algorithm.stages + kPlanBytes + kMappedAlignment;
@@ -185,7 +188,8 @@ int grouped_registers(const KernelConfig& config) {
     }
     const bool plain = s.epilogue_ops.empty() && bits_of(s.type_out) == 16;
     const bool more = config.algorithm.tile[0] < 16 || (s.direction == ConvDirection::backward_data && !plain);
-    return sums + kRegistersOfMapped + (more ? kRegistersOfPairs : 0) +
+    const bool in_phases = plain && cuda_grouped_tile(config.algorithm).in_phases;
+    return sums + kRegistersOfMapped + (more ? (in_phases ? kRegistersOfPhases : kRegistersOfPairs) : 0) +
            (config.algorithm.tile[0] > 16 ? kRegistersOfSixteens : 0);
   }
   if (adds_filters(std::get<ConvSignature>(config.signature)))
@@ -204,11 +208,11 @@ std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemm
   // where a tile is a box, it comes through a map.
   const bool mapped = row.tma_boxes > 0, banded = row.tile_m == row.tile_n && !mapped;
   if (s.depthwise != banded || adds_filters(s) != (row.splits > 1)) return out;
-  const auto add = [&](int channels, int second) {
+  const auto add = [&](int channels, int second, int taps_of_mapped = kTapsOfMapped) {
     out.push_back({.pipeline = Pipeline::grouped,
                    .instruction = Instruction::mma_sync,
                    .tile = {static_cast<std::uint16_t>(channels), static_cast<std::uint16_t>(second),
-                            static_cast<std::uint16_t>(mapped ? kTapsOfMapped : 0)},
+                            static_cast<std::uint16_t>(mapped ? taps_of_mapped : 0)},
                    .wave = {static_cast<std::uint16_t>(row.wave.front())},
                    .stages = static_cast<std::uint8_t>(row.stages),
                    .block_per_cu = static_cast<std::int16_t>(row.blocks_per_sm),
@@ -220,19 +224,23 @@ std::vector<Algorithm> grouped_algorithms(const ConvSignature& s, const CudaGemm
     for (const int taps : kTapsOfBands) add(1, taps);
     return out;
   }
-  for (const int channels : channels_of_groups(mapped))
+  const bool data = s.direction == ConvDirection::backward_data;
+  for (const int channels : channels_of_groups(mapped)) {
     for (const int pace : kGroupedPaces) {
-      if (pace > 1 && s.direction == ConvDirection::backward_data) continue;
+      if (pace > 1 && data) continue;
       add(channels, pace);
     }
+    if (mapped && data) add(channels, 1, kTapsOfPhases);
+  }
   return out;
 }
 
 constexpr CudaConvRule kGroupedRules[] = {
     {"groups_are_octets",
      "16-bit tensors in groups of 2, 4, 8 or 16 channels to as many (through maps also 32), of pixels 1 or 2 apart "
-     "(backward data 1), or of one to one in bands of 3, 5 or 7 taps; through maps of 3 x 3 taps; sizes, filters and "
-     "strides are run-time numbers",
+     "(backward data 1), or of one to one in bands of 3, 5 or 7 taps; through maps of 3 x 3 taps, in backward data "
+     "also "
+     "the 2 x 2 that meet a pixel in phases; sizes, filters and strides are run-time numbers",
      [](const CudaConvSubject& s) {
        const CudaGroupedTile t = cuda_grouped_tile(s.algorithm());
        const ConvDirection direction = s.signature().direction;
@@ -241,7 +249,9 @@ constexpr CudaConvRule kGroupedRules[] = {
          return false;
        if (is_banded(s.algorithm()))
          return !is_mapped(s.algorithm()) && std::ranges::find(kTapsOfBands, t.taps) != kTapsOfBands.end();
-       if (is_mapped(s.algorithm()) && t.taps != kTapsOfMapped) return false;
+       if (is_mapped(s.algorithm()) && t.taps != kTapsOfMapped &&
+           !(t.in_phases && direction == ConvDirection::backward_data))
+         return false;
        const std::span<const int> channels = channels_of_groups(is_mapped(s.algorithm()));
        return std::ranges::find(channels, t.channels) != channels.end() &&
               (t.pace == 1 || (t.pace == 2 && direction != ConvDirection::backward_data));
@@ -357,7 +367,8 @@ CudaGroupedTile cuda_grouped_tile(const Algorithm& a) {
           .pace = a.tile[1],
           .tap_rows = taps,
           .taps = taps,
-          .images = is_mapped(a) && a.split_k && a.subtile[1] == kColumnsOfTwoImages ? 2 : 1};
+          .images = is_mapped(a) && a.split_k && a.subtile[1] == kColumnsOfTwoImages ? 2 : 1,
+          .in_phases = taps == kTapsOfPhases};
 }
 
 const CudaConvPipeline& cuda_conv_grouped() {

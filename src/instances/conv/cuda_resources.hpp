@@ -42,14 +42,17 @@ struct CudaDepthwiseTile {
 /// A kernel for groups of a few channels: rows and columns of a tile's results (backward weight: of pixels of y);
 /// channels of a group, and pixels from one result of a row to the next; of backward weight the part of a filter that
 /// it adds up at a time. Mapped kernels bring tiles through tensor maps: those of forward and backward data meet so
-/// many taps along either coordinate (kernels/cuda/conv/grouped/mapped_data.cuh). Groups of one channel are multiplied
-/// by bands (kernels/cuda/conv/banded): taps are the most that meet a result along either coordinate, or a side of the
-/// part, and small tiles have several images.
+/// many taps along either coordinate (kernels/cuda/conv/grouped/mapped_data.cuh); where these are two, of filters of
+/// three, a tile's rows and columns are places, with a pixel of each phase of a stride of 2
+/// (kernels/cuda/conv/grouped/mapped_phases.cuh). Groups of one channel are multiplied by bands
+/// (kernels/cuda/conv/banded): taps are the most that meet a result along either coordinate, or a side of the part, and
+/// small tiles have several images.
 struct CudaGroupedTile {
   int rows = 0, columns = 0, channels = 0, pace = 0;
   int tap_rows = 0, taps = 0;
   int images = 1;
 };
+  bool in_phases = false;
 [[nodiscard]] CudaGroupedTile cuda_grouped_tile(const Algorithm& algorithm);
 [[nodiscard]] bool is_banded(const Algorithm& algorithm);
 /// Bands of whole images, whose runs are a cluster (kernels/cuda/conv/banded/whole_weight.cuh).

@@ -230,6 +230,7 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
                      mapped_weight =
                          listed_conv(Pipeline::grouped, DataType::fp16, ConvDirection::backward_weight, is_mapped);
   expect("groups_are_octets", mapped, [](S&, A& a) { a.tile[2] = 5; });
+  expect("groups_are_octets", mapped, [](S&, A& a) { a.tile[2] = 2; });  // phases are backward data's
   expect("groups_are_octets", banded, [](S&, A& a) { a.tile[2] = 3; });
   expect("results_are_sixteens", mapped, [](S&, A& a) { a.subtile[0] = 7; });
   expect("results_are_sixteens", mapped, [](S&, A& a) { a.subtile[1] = 4; });

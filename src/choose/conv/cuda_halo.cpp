@@ -1,5 +1,5 @@
 // Halo tiles suit filters of 3 x 3 taps side by side, whose pixels begin at multiples of 16 bytes; forward and backward
-// data those of at most 64 channels that are read.
+// data those of at most 64 channels that are read, also of 3 x 3 x 3.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,8 +27,14 @@ std::int64_t halo_written(const ConvProblem& p) {
   return p.direction == ConvDirection::forward ? p.k : p.c;
 }
 
+bool is_volume(const ConvProblem& p) {
+  return p.filter_d == 3;
+}
+
 bool halo_may_suit(const ConvProblem& p) {
-  return p.filter() == ConvSpatial{1, 3, 3} && p.dilation_h == 1 && p.dilation_w == 1;
+  const bool sides = p.filter_h == 3 && p.filter_w == 3 && p.dilation_h == 1 && p.dilation_w == 1;
+  return sides && (p.filter_d == 1 ||
+                   (is_volume(p) && p.dilation_d == 1 && p.stride() == ConvSpatial{1, 1, 1} && !sums_filters(p)));
 }
 
 std::optional<std::string> halo_unsuited(const KernelConfig& config, const CudaSpec&, const ConvProblem& p) {
@@ -36,6 +42,9 @@ std::optional<std::string> halo_unsuited(const KernelConfig& config, const CudaS
   if (!halo_may_suit(p) || p.stride_h != tile.stride || p.stride_w != tile.stride)
     return fmt::format("filter {}x{}, stride {}x{}, dilation {}x{}; the kernel's filter is 3x3, its stride {}",
                        p.filter_h, p.filter_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w, tile.stride);
+  const int dims = std::get<ConvSignature>(config.signature).spatial_dims;
+  if (is_volume(p) != (dims == 3))
+    return fmt::format("{} taps along the outer coordinate, the kernel has {} dimensions", p.filter_d, dims);
   if (p.unaligned || p.c % 8 != 0 || p.k % 8 != 0)
     return fmt::format("copies are of 16 bytes; c {}, k {}, unaligned {}", p.c, p.k, p.unaligned);
   if (p.batch == 0) return "no images";
@@ -55,10 +64,10 @@ bool halo_is_needless(const KernelConfig&, const ConvProblem&) {
 double halo_data_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
                          const ConvProblem& p) {
   const CudaHaloWork work = cuda_halo_work(config, spec, p);
-  const std::int64_t boxes = ceil_div(p.batch * work.boxes_h * work.boxes_w, work.splits);
+  const std::int64_t boxes = ceil_div(work.boxes(p.batch), work.splits);
   const auto rounds = static_cast<double>(ceil_div(work.items(), std::int64_t{spec.reference.sms}));
-  const double compute =
-      1e-6 * rounds * (spec.conv.halo_filters_us + static_cast<double>(boxes) * row.step_us + row.end_us);
+  const double box = row.step_us * static_cast<double>(p.filter_d);
+  const double compute = 1e-6 * rounds * (spec.conv.halo_filters_us + static_cast<double>(boxes) * box + row.end_us);
   return std::max(compute, spec.reference.memory_seconds(bytes_of(p))) + spec.reference.launch_seconds();
 }
 
@@ -66,7 +75,7 @@ double halo_seconds(const KernelConfig& config, const CudaGemmTile& row, const C
   if (!sums_filters(p)) return halo_data_seconds(config, row, spec, p);
   const CudaHaloWork work = cuda_halo_work(config, spec, p);
   const CudaHaloTile tile = cuda_halo_tile(config.algorithm);
-  const std::int64_t boxes = ceil_div(p.batch * work.boxes_h * work.boxes_w, work.splits);
+  const std::int64_t boxes = ceil_div(work.boxes(p.batch), work.splits);
   const double rounds = static_cast<double>(ceil_div(work.items(), std::int64_t{spec.reference.sms}));
   // A step is of 16 pixels. With few stages it waits for the next box; with a stride of 2 four times as many pixels
   // come.
@@ -96,7 +105,8 @@ CudaHaloWork cuda_halo_work(const KernelConfig& config, const CudaSpec& spec, co
   const ConvSpatial pixels = p.direction == ConvDirection::backward_data ? p.in() : p.out();
   w.boxes_h = ceil_div(pixels[1], std::int64_t{tile.rows});
   w.boxes_w = ceil_div(pixels[2], kHaloBoxColumns);
-  w.splits = std::clamp<std::int64_t>(spec.reference.sms / w.tiles, 1, p.batch * w.boxes_h * w.boxes_w);
+  if (is_volume(p)) w.slices = pixels[0];
+  w.splits = std::clamp<std::int64_t>(spec.reference.sms / w.tiles, 1, w.boxes(p.batch));
   return w;
 }
 

@@ -193,7 +193,7 @@ Result<std::string_view> add_halo(ConstantsTable& table, const KernelConfig& con
   table.add("kStages", config.algorithm.stages);
   if (!weight) {
     table.add("kPairs", true);
-    return "cuda/conv/halo/data.cuh";
+    return signature.spatial_dims == 3 ? "cuda/conv/halo/volume.cuh" : "cuda/conv/halo/data.cuh";
   }
   table.add("kStride", tile.stride);
   return "cuda/conv/halo/weight.cuh";

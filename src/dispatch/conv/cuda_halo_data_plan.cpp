@@ -37,9 +37,10 @@ Result<std::unique_ptr<ConvPlan>> CudaHaloDataPlan::make(const ConvProblem& p, P
   const CudaConvResources facts = cuda_conv_resources(config);
   const std::int64_t blocks = work.tiles * work.splits;
   for (const auto& [what, size] :
-       {std::pair{"boxes of pixels", p.batch * work.boxes_h * work.boxes_w}, std::pair{"blocks", blocks},
+       {std::pair{"boxes of pixels", work.boxes(p.batch)}, std::pair{"blocks", blocks},
         std::pair{"channels", p.groups * std::max(p.c, p.k)},
-        std::pair{"pixels along a coordinate", p.in_h + p.in_w + p.pad_h + p.pad_w + p.pad_high_h + p.pad_high_w}})
+        std::pair{"pixels along a coordinate", p.in_h + p.in_w + p.pad_h + p.pad_w + p.pad_high_h + p.pad_high_w},
+        std::pair{"slices", p.in_d + p.pad_d + p.pad_high_d}})
     if (size > kLongestOfHaloData)
       return fail(ErrorCode::unsupported, fmt::format("{} {} are beyond a CUDA kernel's launch", size, what),
                   fmt::format("at most {}", kLongestOfHaloData));
@@ -59,7 +60,7 @@ Status CudaHaloDataPlan::encode_maps(const ConvArguments& a, TsCudaConvHaloDataM
   const bool forward = p.direction == ConvDirection::forward;
   const auto encode = [&](bool of_x, const void* data, int border, TsCudaTensorMap& map) {
     return encode_halo_map(steps_.context(), p, data, of_x ? a.x_strides : a.y_strides, of_x ? p.c : p.k,
-                           of_x ? p.in() : p.out(), 8 + border, tile_.rows + border, 1, map);
+                           of_x ? p.in() : p.out(), 8 + border, tile_.rows + border, 1, map, p.filter_d > 1);
   };
   TS_TRY(encode(forward, forward ? a.x : a.y, 2, maps.read));
   TS_TRY(encode(!forward, a.out, 0, maps.result));
@@ -89,6 +90,9 @@ Status CudaHaloDataPlan::run(const ConvArguments& a, const RunOptions& options) 
     // What the first result meets at its first tap or, of backward data, at its last.
     arguments.first_h = number(forward ? -p.pad_h : p.pad_h - 2);
     arguments.first_w = number(forward ? -p.pad_w : p.pad_w - 2);
+    arguments.slices = number(forward ? p.out()[0] : p.in_d);
+    arguments.read_slices = number(forward ? p.in_d : p.out()[0]);
+    arguments.first_d = number(forward ? -p.pad_d : p.pad_d - 2);
     return send(maps, arguments);
   });
 }

@@ -1,4 +1,4 @@
-// 3 x 3 filters by halo tiles on Hopper: kernels/cuda/conv/halo.
+// 3 x 3 and 3 x 3 x 3 filters by halo tiles on Hopper: kernels/cuda/conv/halo.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,13 +27,18 @@ bool adds_up_filters(const ConvSignature& s) {
 long halo_data_stage_bytes(const CudaHaloTile& t) {
   return ((t.rows + 2) * 10L * 128 + 1023) / 1024 * 1024;
 }
-constexpr long kHaloFilterBytes = 9 * 64 * 128;
+constexpr long kHaloTapBytes = 64 * 128;
+/// Of all taps; in three dimensions of a ring of four rows of taps.
+long halo_filter_bytes(const ConvSignature& s) {
+  return (s.spatial_dims == 3 ? 4 * 3 : 9) * kHaloTapBytes;
+}
 
 CudaConvResources halo_data_resources(const KernelConfig& config) {
   const CudaHaloTile t = cuda_halo_tile(config.algorithm);
-  const long barriers = (8L * (2 * config.algorithm.stages + 3) + 15) / 16 * 16;
+  const auto& s = std::get<ConvSignature>(config.signature);
+  const long barriers = (8L * (2 * config.algorithm.stages + (s.spatial_dims == 3 ? 10 : 3)) + 15) / 16 * 16;
   return {.threads = 384,
-          .shared_bytes = kHaloFilterBytes + config.algorithm.stages * halo_data_stage_bytes(t) + barriers + 1024,
+          .shared_bytes = halo_filter_bytes(s) + config.algorithm.stages * halo_data_stage_bytes(t) + barriers + 1024,
           .blocks_per_sm = 1,
           .accumulators = t.rows * 4,
           .launch_registers = 168,
@@ -60,7 +65,7 @@ std::vector<Algorithm> halo_algorithms(const ConvSignature& s, const CudaGemmTil
   std::vector<Algorithm> out;
   // Backward weight has three warpgroups that multiply, the others two.
   const bool weight = row.wave.front() == 3;
-  if (adds_up_filters(s) != weight || s.spatial_dims != 2 || s.depthwise) return out;
+  if (adds_up_filters(s) != weight || s.spatial_dims < 2 || (weight && s.spatial_dims > 2) || s.depthwise) return out;
   if (!weight) {
     Algorithm a{.pipeline = Pipeline::halo,
                 .instruction = Instruction::wgmma,
@@ -85,10 +90,14 @@ std::vector<Algorithm> halo_algorithms(const ConvSignature& s, const CudaGemmTil
 }
 
 constexpr CudaConvRule kHaloRules[] = {
-    {"filters_are_3x3", "16-bit tensors in two dimensions, strides of 1, of backward weight also of 2",
+    {"filters_are_3x3",
+     "16-bit tensors in two dimensions, forward and backward data also in three, strides of 1, of backward weight also "
+     "of 2",
      [](const CudaConvSubject& s) {
        const CudaHaloTile t = cuda_halo_tile(s.algorithm());
-       return bits_of(s.signature().data_type) == 16 && s.signature().spatial_dims == 2 && !s.signature().depthwise &&
+       const int dims = s.signature().spatial_dims;
+       return bits_of(s.signature().data_type) == 16 && !s.signature().depthwise &&
+              (dims == 2 || (dims == 3 && !adds_up_filters(s.signature()))) &&
               (t.stride == 1 || (t.stride == 2 && adds_up_filters(s.signature())));
      },
      [](const CudaConvSubject& s) {

@@ -28,62 +28,32 @@
 // blocks of 64, and as many are read.
 #pragma once
 
-#include "../../attention/hopper/ptx.cuh"
-#include "../../common/launch.cuh"
-#include "../../gemm/epilogue.cuh"
-#include "../../gemm/hopper/ptx.cuh"
-#include "../../gemm/hopper/wgmma.cuh"
-#include "data_abi.h"
+#include "boxes.cuh"
 
 namespace ts::conv {
 
-using namespace ts::gemm;
-
-constexpr bool kForward = cfg::kDirection == TS_CONV_FORWARD;
-constexpr int kFilter = 3, kTaps = kFilter * kFilter, kBlock = 64, kBoxColumns = 8;
-constexpr int kConsumers = 2, kThreads = 128 * (kConsumers + 1);
-constexpr int kPixels = cfg::kRows * kBoxColumns;
-constexpr int kPitch = (kBoxColumns + kFilter - 1) * 128;  // bytes of a row of pixels
-constexpr int kHaloBytes = (cfg::kRows + kFilter - 1) * kPitch;
-constexpr int kStageBytes = round_up(kHaloBytes, 1024);
-constexpr int kTapBytes = kBlock * 128, kFilterBytes = kTaps * kTapBytes;
+constexpr int kTaps = kFilter * kFilter, kFilterBytes = kTaps * kTapBytes;
 constexpr int kStageOffset = kFilterBytes;
 constexpr int kBarrierOffset = kStageOffset + cfg::kStages * kStageBytes;
 constexpr int kBarriers = 2 * cfg::kStages + kConsumers + 1;
 constexpr int kSharedBytes = kBarrierOffset + round_up(8 * kBarriers, 16) + 1024;  // 1024 for aligning the base
-static_assert(kSharedBytes <= 232448 && cfg::kRows % 2 == 0 && kPixels * 128 <= kStageBytes && cfg::kStages >= 3);
+static_assert(kSharedBytes <= 232448);
 
-// An operand whose rows are pixels of 128 bytes, eight neighbours in a row of the halo and `kPitch` bytes further the
-// next eight. The exchange of address bits looks at the address in shared memory, so that it may begin at any pixel.
-TS_DEVICE u64 descriptor_of_halo(u32 address) {
-  return 1ull << 62 | static_cast<u64>(kPitch >> 4) << 32 | (address & 0x3ffff) >> 4;
-}
-
-// Of an epilogue: a thread's rows are two channels of a group.
-struct ChannelRows {
-  int row, column;
-  int row_limit, column_limit;
-  int group;
-
-  TS_DEVICE i64 entry_n(const TsCudaConvOperand&) const { return 0; }
-  TS_DEVICE i64 entry(const TsCudaConvOperand& o) const { return group * o.strides.group; }
-  TS_DEVICE i64 in_entry(const TsCudaConvOperand&, int, int) const { return 0; }
-  TS_DEVICE i64 column_step(const TsCudaConvOperand&) const { return 0; }
-};
-
-struct HaloData {
-  using Sums = float[kPixels / 2];
-
-  const TsCudaConvHaloDataMaps& maps;
-  const TsCudaConvHaloDataArgs& args;
-  u32 base;
-  int group, channel;  // the first of the block's result
-
+struct HaloData : HaloBoxes {
   TS_DEVICE u32 stage_at(int stage) const { return base + kStageOffset + stage * kStageBytes; }
   TS_DEVICE u32 full(int stage) const { return base + kBarrierOffset + 8 * stage; }
   TS_DEVICE u32 empty(int stage) const { return full(cfg::kStages + stage); }
   TS_DEVICE u32 turn(int warpgroup) const { return full(2 * cfg::kStages + warpgroup); }
   TS_DEVICE u32 filters() const { return full(2 * cfg::kStages + kConsumers); }
+
+  TS_DEVICE void init() const {
+    for (int s = 0; s < cfg::kStages; ++s) {
+      mbarrier_init(full(s), 1);
+      mbarrier_init(empty(s), 1);
+    }
+    for (int w = 0; w < kConsumers; ++w) mbarrier_init(turn(w), 1);
+    mbarrier_init(filters(), 1);
+  }
 
   // The block's box of a number: false behind the last.
   struct Box {
@@ -135,25 +105,6 @@ struct HaloData {
     }
     wgmma_commit();
     pin(sums);
-  }
-
-  // Turns the results round into the box's stage: 64 channels of a pixel are 128 bytes. Sixteen pixels go through the
-  // epilogue at a time.
-  TS_DEVICE void leave(u32 stage, const ChannelRows& place, Operands<0, 16>& operands, const Sums& sums) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) % 128 / 32;
-    const int row = lane / 16 * 8 + lane % 8, chunk = 2 * warp + (lane >> 3 & 1);
-    const u32 to = stage + row * 128 + ((chunk ^ (row & 7)) << 4);
-#pragma unroll
-    for (int i = 0; i < kPixels / 2; i += 8) {
-      float v[8];
-#pragma unroll
-      for (int e = 0; e < 8; ++e) v[e] = sums[i + e];
-      operands.apply(args, place, v, Staging{});
-      const auto pair = [&](int e) { return pack_pair<cfg::kTypeD>(v[e], v[e + 1]).words[0]; };
-      asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to + i / 4 * 8 * 128),
-                   "r"(pair(0)), "r"(pair(2)), "r"(pair(4)), "r"(pair(6))
-                   : "memory");
-    }
   }
 
   TS_DEVICE void store(u32 stage, const Box& box) const {
@@ -214,30 +165,5 @@ extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, 1)
   const int unit = static_cast<int>(blockIdx.x) % (args.groups * args.channel_blocks), group = unit / args.channel_blocks;
   const ts::conv::HaloData kernel{maps, args, (ts::smem_address(dynamic_shared) + 1023u) & ~1023u, group,
                                   (unit - group * args.channel_blocks) * ts::conv::kBlock};
-  ts::let_next_kernel_start();
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < ts::cfg::kStages; ++s) {
-      ts::mbarrier_init(kernel.full(s), 1);
-      ts::mbarrier_init(kernel.empty(s), 1);
-    }
-    for (int w = 0; w < ts::conv::kConsumers; ++w) ts::mbarrier_init(kernel.turn(w), 1);
-    ts::mbarrier_init(kernel.filters(), 1);
-    ts::fence_mbarrier_init();
-  }
-  __syncthreads();
-  const int warpgroup = static_cast<int>(ts::uniform(threadIdx.x / 128));
-  if (warpgroup == 0) {
-    ts::shrink_registers<40>();
-    if (threadIdx.x == 0) {
-      ts::prefetch_tensor_map(&maps.read);
-      ts::prefetch_tensor_map(&maps.filters);
-      ts::prefetch_tensor_map(&maps.result);
-      ts::wait_for_previous_kernel();
-      kernel.produce();
-    }
-  } else {
-    ts::grow_registers<232>();
-    ts::wait_for_previous_kernel();
-    kernel.consume(warpgroup - 1);
-  }
+  ts::conv::run_halo(kernel);
 }

@@ -62,7 +62,7 @@ bool depthwise_is_needless(const KernelConfig& config, const ConvProblem& p) {
   if (is_mapped(config.algorithm)) return false;
   const CudaDepthwiseTile tile = cuda_depthwise_tile(config.algorithm);
   if (is_line(p) != (tile.rows == 1)) return true;
-  const std::span<const int> taps = cuda_depthwise_taps(p.direction, tile.rows);
+  const std::span<const int> taps = cuda_depthwise_taps(p.direction, tile.rows, tile.pace);
   const auto found = std::ranges::lower_bound(taps, cuda_depthwise_row(p).taps);
   return tile.taps != (found == taps.end() ? taps.back() : *found);
 }

@@ -140,7 +140,7 @@ std::vector<Algorithm> depthwise_algorithms(const ConvSignature& s, const CudaGe
     return out;
   }
   for (const int pace : kPaces)
-    for (const int tap : cuda_depthwise_taps(s.direction, row.tile_m)) {
+    for (const int tap : cuda_depthwise_taps(s.direction, row.tile_m, pace)) {
       if (pace > 1 && s.direction == ConvDirection::backward_data) continue;
       add(!weight ? 0 : line ? 1 : tap, tap, pace);
     }
@@ -178,8 +178,9 @@ constexpr CudaConvRule kDepthwiseRules[] = {
        return fmt::format("{} x {}", s.algorithm().subtile[0], s.algorithm().subtile[1]);
      }},
     {"taps_are_unrolled",
-     "2, 3, 5 or 7 taps of a row are multiplied at a time (of a filter that is one row 4 or 8, backward weight 16), of "
-     "pixels 1 or 2 apart, backward data 1; through maps 3, of pixels 2 apart also 5, of whole images 3, 5 or 7",
+     "2, 3, 5 or 7 taps of a row are multiplied at a time (of a filter that is one row 4 or 8, backward weight of "
+     "neighbouring pixels 16 for 8), of pixels 1 or 2 apart, backward data 1; through maps 3, of pixels 2 apart also "
+     "5, of whole images 3, 5 or 7",
      [](const CudaConvSubject& s) {
        const CudaDepthwiseTile t = cuda_depthwise_tile(s.algorithm());
        const bool weight = is_weight(s.signature()), line = t.rows == 1;
@@ -187,7 +188,7 @@ constexpr CudaConvRule kDepthwiseRules[] = {
        if (t.whole) return is_one_of(kTapsOfWhole, t.taps) && t.pace == 1 && !weight;
        if (is_mapped(s.algorithm()))
          return t.pace == 1 ? t.taps == kTapsOfStrip.front() : t.pace == 2 && is_one_of(kTapsOfStrip, t.taps);
-       return is_one_of(cuda_depthwise_taps(s.signature().direction, t.rows), t.taps) &&
+       return is_one_of(cuda_depthwise_taps(s.signature().direction, t.rows, t.pace), t.taps) &&
               t.tap_rows == (!weight ? 0
                              : line  ? 1
                                      : t.taps) &&
@@ -267,10 +268,11 @@ CudaDepthwiseTile cuda_depthwise_tile(const Algorithm& a) {
           .whole = whole};
 }
 
-std::span<const int> cuda_depthwise_taps(ConvDirection direction, int rows) {
+std::span<const int> cuda_depthwise_taps(ConvDirection direction, int rows, int pace) {
   static constexpr int kOfRows[] = {2, 3, 5, 7}, kOfLine[] = {4, 8}, kWeightOfLine[] = {4, 16};
   if (rows != 1) return kOfRows;
-  if (direction == ConvDirection::backward_weight) return kWeightOfLine;
+  // What 16 taps meet of pixels two apart is more than the registers have.
+  if (direction == ConvDirection::backward_weight && pace == 1) return kWeightOfLine;
   return kOfLine;
 }
 

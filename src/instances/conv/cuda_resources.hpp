@@ -36,8 +36,9 @@ struct CudaDepthwiseTile {
   bool whole = false;
 };
 [[nodiscard]] CudaDepthwiseTile cuda_depthwise_tile(const Algorithm& algorithm);
-/// The numbers of taps for which there are kernels of so many rows, in rising order; longer filters go in parts.
-[[nodiscard]] std::span<const int> cuda_depthwise_taps(ConvDirection direction, int rows);
+/// The numbers of taps for which there are kernels of so many rows and such a pace, in rising order; longer filters go
+/// in parts.
+[[nodiscard]] std::span<const int> cuda_depthwise_taps(ConvDirection direction, int rows, int pace);
 
 /// A kernel for groups of a few channels: rows and columns of a tile's results (backward weight: of pixels of y);
 /// channels of a group, and pixels from one result of a row to the next; of backward weight the part of a filter that
@@ -51,8 +52,8 @@ struct CudaGroupedTile {
   int rows = 0, columns = 0, channels = 0, pace = 0;
   int tap_rows = 0, taps = 0;
   int images = 1;
-};
   bool in_phases = false;
+};
 [[nodiscard]] CudaGroupedTile cuda_grouped_tile(const Algorithm& algorithm);
 [[nodiscard]] bool is_banded(const Algorithm& algorithm);
 /// Bands of whole images, whose runs are a cluster (kernels/cuda/conv/banded/whole_weight.cuh).

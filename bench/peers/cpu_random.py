@@ -202,6 +202,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("operation", nargs="?", choices=list(OPERATIONS))
     parser.add_argument("--types", default="", help="default: all that the operation has here")
+    parser.add_argument("--families", default="", help="default: all")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=1 << 30)
@@ -241,6 +242,8 @@ def main():
         torch.manual_seed(number)
         kind = draw.choice(types)
         family, problem = draw_problem(draw, kind)
+        if options.families and family not in options.families.split(","):
+            continue
         line = " ".join(f"{name}={'x'.join(map(str, value)) if isinstance(value, tuple) else value}" for name, value in problem.items())
         try:
             calls = contenders(torch, tilesmith, kind, problem)

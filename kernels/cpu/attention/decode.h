@@ -100,6 +100,25 @@ TS_INLINE Vec load_elements(const Cached* row, int chunk) {
   }
 }
 
+// bf16 as floats two vectors at a time, which takes one instruction for each: of the 2 kLanes elements from chunk
+// `chunk` on those of even places, then those of odd ones. Queries, and sums, lie so too.
+constexpr bool kInTurn = kLanes == 16 && kCache == Element::bf16 && kElement == Element::bf16;
+constexpr bool kKeysInTurn = kInTurn && kPack == 1 && kHeadDimQk % (2 * kLanes) == 0;
+constexpr bool kValuesInTurn = kInTurn && kHeadDimV % (2 * kLanes) == 0;
+constexpr int kKeyVectors = kKeysInTurn ? 2 : 1, kValueVectors = kValuesInTurn ? 2 : 1;
+
+TS_INLINE void load_in_turn(const Cached* row, int chunk, Vec* x) {
+  const UVec pairs = (UVec) * reinterpret_cast<const LooseIVec*>(row + chunk * kLanes);
+  x[0] = (Vec)(pairs << 16);
+  x[1] = (Vec)(pairs & 0xffff0000u);
+}
+
+// Where column c lies.
+template <bool kTurned>
+constexpr int place_of_column(int c) {
+  return kTurned ? c / (2 * kLanes) * 2 * kLanes + c % 2 * kLanes + c % (2 * kLanes) / 2 : c;
+}
+
 // kLanes words of a key.
 TS_INLINE Vec load_key(const Cached* row, int chunk) {
   static_assert(kPack == 1 || !kScaled, "elements of 8 bits become floats");
@@ -176,14 +195,18 @@ TS_INLINE Vec decode_logit(const TsAttentionArgs& args, const RowGroup& g, const
 
 constexpr int kRowsAhead = 16;
 
-template <int kColumns>
-TS_INLINE void prefetch_row(const Cached* row) {
-  const char* from = reinterpret_cast<const char*>(row);
-  for (int byte = 0; byte < kColumns * (int)sizeof(Cached); byte += 64) __builtin_prefetch(from + byte, 0, 2);
+// Part `part` of kParts of a row.
+template <int kColumns, int kParts = 1>
+TS_INLINE void prefetch_row(const Cached* row, int part = 0) {
+  constexpr int kBytes = kColumns * (int)sizeof(Cached), kOfPart = round_up((kBytes + kParts - 1) / kParts, 64);
+  const char* from = reinterpret_cast<const char*>(row) + part * kOfPart;
+  for (int byte = 0; byte < kOfPart && part * kOfPart + byte < kBytes; byte += 64)
+    __builtin_prefetch(from + byte, 0, 2);
 }
 
 // Scores of `count` keys with kRows queries, kLanes keys at a time; logits go to w.s. The processor does not see rows
-// coming that lie apart: keys are fetched ahead, and values while their keys are scored.
+// coming that lie apart: values are fetched while their keys are scored, and the next block's keys while these values
+// are added up, so that memory never waits for arithmetic; the first block's, and those in pages, some rows ahead.
 template <int kRows>
 inline void decode_scores(const TsAttentionArgs& args, const RowGroup& g, const Scaling& scaling, const KeyRows& rows,
                           long long key, int count, Scratch& w) {
@@ -202,15 +225,23 @@ inline void decode_scores(const TsAttentionArgs& args, const RowGroup& g, const 
         for (int r = 0; r < kRows; ++r) sum[i][r] = Vec{};
       }
 #pragma GCC unroll 16
-      for (int c = 0; c < kChunksQk; ++c) {
-        Vec x[kKeys];
+      for (int c = 0; c < kChunksQk; c += kKeyVectors) {
+        Vec x[kKeys][kKeyVectors];
 #pragma GCC unroll 4
-        for (int i = 0; i < kKeys; ++i) x[i] = load_key(row[i], c);
+        for (int i = 0; i < kKeys; ++i) {
+          if constexpr (kKeysInTurn)
+            load_in_turn(row[i], c, x[i]);
+          else
+            x[i][0] = load_key(row[i], c);
+        }
+#pragma GCC unroll 2
+        for (int half = 0; half < kKeyVectors; ++half) {
 #pragma GCC unroll 8
-        for (int r = 0; r < kRows; ++r) {
-          const Vec q = load(&w.q[r][c * kLanes]);
+          for (int r = 0; r < kRows; ++r) {
+            const Vec q = load(&w.q[r][(c + half) * kLanes]);
 #pragma GCC unroll 4
-          for (int i = 0; i < kKeys; ++i) sum[i][r] = multiply_add(x[i], q, sum[i][r]);
+            for (int i = 0; i < kKeys; ++i) sum[i][r] = multiply_add(x[i][half], q, sum[i][r]);
+          }
         }
       }
 #pragma GCC unroll 8
@@ -259,9 +290,9 @@ inline void decode_softmax(const TsAttentionArgs& args, const RowGroup& g, long 
   }
 }
 
-// Output sums of kRows rows in kCount chunks of columns, over the block's values.
-template <int kRows, int kCount>
-inline void decode_values(const Rows& values, int count, int first_chunk, Scratch& w) {
+// Output sums of kRows rows in kCount chunks of columns, over the block's values. Calls fetch(j) beside value j.
+template <int kRows, int kCount, class Fetch>
+TS_INLINE void decode_values(const Rows& values, int count, int first_chunk, Fetch fetch, Scratch& w) {
   Vec sum[kRows][kCount];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
@@ -273,11 +304,19 @@ inline void decode_values(const Rows& values, int count, int first_chunk, Scratc
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) p[r] = splat(w.s[r][j]);
     const Cached* row = values[j];
+    fetch(j);
 #pragma GCC unroll 16
-    for (int c = 0; c < kCount; ++c) {
-      const Vec x = load_elements<kHeadDimV>(row, first_chunk + c);
+    for (int c = 0; c < kCount; c += kValueVectors) {
+      Vec x[kValueVectors];
+      if constexpr (kValuesInTurn)
+        load_in_turn(row, first_chunk + c, x);
+      else
+        x[0] = load_elements<kHeadDimV>(row, first_chunk + c);
+#pragma GCC unroll 2
+      for (int half = 0; half < kValueVectors; ++half) {
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) sum[r][c] = p[r] * x + sum[r][c];
+        for (int r = 0; r < kRows; ++r) sum[r][c + half] = p[r] * x[half] + sum[r][c + half];
+      }
     }
   }
 #pragma GCC unroll 8
@@ -296,14 +335,21 @@ constexpr int divisor_up_to(int number, int limit) {
 template <int kRows>
 inline void decode_piece(const TsAttentionArgs& args, const RowGroup& g, long long first, long long last,
                          const Scaling& scaling, Scratch& w) {
-  constexpr int kCount = divisor_up_to(kChunksV, kAccumulators / kRows);
+  constexpr int kCount = kValueVectors * divisor_up_to(kChunksV / kValueVectors, kAccumulators / kRows / kValueVectors);
   for (long long key = first; key <= last; key += kTileN) {
     const int count = (int)min_of(kTileN, last + 1 - key);
     const KeyRows rows = key_rows(args, g.sequence, g.batch, g.head_kv, key, g.low, count, w.places);
     load_scales(args, g.sequence, g.batch, g.head_kv, key, g.low, count, w.scales);
     decode_scores<kRows>(args, g, scaling, rows, key, count, w);
     for (int r = 0; r < kRows; ++r) decode_softmax(args, g, key, count, r, w);
-    for (int c = 0; c < kChunksV; c += kCount) decode_values<kRows, kCount>(rows.values, count, c, w);
+    for (int c = 0; c < kChunksV; c += kCount)
+      decode_values<kRows, kCount>(
+          rows.values, count, c,
+          [&](int j) {
+            if (!kPaged && key + kTileN + j <= last)
+              prefetch_row<kHeadDimQk, kChunksV / kCount>(rows.keys[kPaged ? j : kTileN + j], c / kCount);
+          },
+          w);
   }
 }
 
@@ -316,9 +362,11 @@ inline void load_queries(const TsAttentionArgs& args, const RowGroup& g, const S
     w.m[r] = -kInfinity;
     w.l[r] = 0;
     if (r >= g.rows) continue;
+    float words[kChunksQk * kLanes];
     row_to_words<kHeadDimQk, kElement>(queries + offset_of(args.q_strides, g.batch, g.head[r], g.sequence.first_query) +
                                            g.query[r] * args.q_strides.row,
-                                       w.q[r]);
+                                       words);
+    for (int c = 0; c < kWordsQk; ++c) w.q[r][place_of_column<kKeysInTurn>(c)] = words[c];
     apply_sign(scaling, w.q[r]);
   }
 }
@@ -358,7 +406,7 @@ void run_split(const void* args_pointer, long long task, void* scratch) {
     float* partial = partial_result(args, index, split, r);
     partial[0] = w.m[r];
     partial[1] = w.l[r];
-    for (int c = 0; c < kChunksV * kLanes; c += kLanes) store(partial + kLanes + c, load(w.o[r] + c));
+    for (int c = 0; c < kChunksV * kLanes; ++c) partial[kLanes + c] = w.o[r][place_of_column<kValuesInTurn>(c)];
   }
 }
 

@@ -125,6 +125,19 @@ TS_INLINE typename Group<kCount>::Floats load_floats(const void* from) {
   }
 }
 
+// Floats rounded to ints, of which those beyond the largest byte are 127; a NaN is 0. (AVX-512; a template, because
+// only its kernels have the instruction.)
+template <class Ints, class Floats>
+TS_INLINE Ints rounded_for_bytes(Floats x) {
+  // Above 127 first, because beyond 2^31 all become the lowest integer.
+  constexpr int kNansToZero = 0x88;
+  asm("vfixupimmps $0, %1, %0, %0" : "+v"(x) : "v"(Ints{} + kNansToZero));
+  asm("vminps %1, %0, %0" : "+v"(x) : "v"(Floats{} + 127.0f));
+  Ints whole;
+  asm("vcvtps2dq %1, %0" : "=v"(whole) : "v"(x));
+  return whole;
+}
+
 // Rounds to nearest even; a NaN stays a NaN, and becomes 0 among the integers, whose range is kept to.
 template <Element kType, int kCount>
 TS_INLINE void store_floats(void* to, typename Group<kCount>::Floats x) {
@@ -149,13 +162,7 @@ TS_INLINE void store_floats(void* to, typename Group<kCount>::Floats x) {
     }
     *static_cast<typename G::LooseShorts*>(to) = h;
   } else if constexpr (kType == Element::int8 && kCount == 16 && kLanes == 16) {
-    // Above 127 first, because beyond 2^31 all become the lowest integer; a NaN is 0.
-    constexpr unsigned kNansToZero = 0x88;
-    typename G::Floats y = x;
-    asm("vfixupimmps $0, %1, %0, %0" : "+v"(y) : "v"(typename G::Bits{} + kNansToZero));
-    asm("vminps %1, %0, %0" : "+v"(y) : "v"(typename G::Floats{} + 127.0f));
-    typename G::Ints whole;
-    asm("vcvtps2dq %1, %0" : "=v"(whole) : "v"(y));
+    const auto whole = rounded_for_bytes<typename G::Ints>(x);
     asm("vpmovsdb %1, %0" : "=m"(*static_cast<typename G::LooseBytes*>(to)) : "v"(whole));
   } else {
     // Beyond 2^23 floats are whole; nearer to 0, adding 1.5 * 2^23 rounds.

@@ -8,9 +8,32 @@ TS_INLINE long long words_of_group(const TsConvArgs& args) {
   return blocks_of(width_of(args), kPack);
 }
 
+// Depthwise convolution in fours (depthwise_fours.h): a word has the weights of four rows of taps. Where the last word
+// of a column of taps has room, a second form, of weights that begin one row later, is that of the next line, which
+// meets the same rows of the image.
+struct FoursOfRows {
+  long long rows, words, taps;
+  bool twice;  // both forms
+
+  explicit FoursOfRows(const TsConvArgs& args)
+      : rows(args.filter[0] * args.filter[1]),
+        words((rows + 3) / 4),
+        taps(args.filter[2]),
+        twice(args.filter[0] == 1 && rows % 4 != 0) {}
+  // Vectors of a form, the last of them what is added for the offset of the image's elements.
+  [[nodiscard]] TS_INLINE long long vectors() const { return words * taps + 1; }
+};
+TS_INLINE bool has_fours_of_rows(const TsConvArgs& args) {
+  return kOffset && width_of(args) == 1;
+}
+
 // Packed weights: for each vector of the result's channels its taps, each with as many vectors as the group has words;
 // behind them, for each row of taps, what is added for the offset of the image's elements.
 TS_INLINE long long words_of_vector(const TsConvArgs& args) {
+  if (has_fours_of_rows(args)) {
+    const FoursOfRows fours(args);
+    return kLanes * fours.vectors() * (fours.twice ? 2 : 1);
+  }
   return kLanes * (taps_of(args) * words_of_group(args) + (kOffset ? args.filter[0] * args.filter[1] : 0));
 }
 
@@ -65,6 +88,31 @@ inline void pack_fours(const TsConvArgs& args, long long channel, int count, flo
   }
 }
 
+// Of `count` channels of their own groups, in fours of rows.
+template <class S = Sum>
+inline void pack_fours_of_rows(const TsConvArgs& args, long long channel, int count, float* to) {
+  const FoursOfRows fours(args);
+  const TsConvStrides& s = args.w_strides;
+  for (int form = 0; form < (fours.twice ? 2 : 1); ++form, to += fours.vectors() * kLanes) {
+    zero_words(to, (int)(fours.vectors() * kLanes));
+    signed char* const bytes = reinterpret_cast<signed char*>(to);
+    int total[kLanes] = {};
+    for (long long row = 0; row < fours.rows; ++row) {
+      const Stored* w = static_cast<const Stored*>(args.w) + channel * s.group + row / args.filter[1] * s.spatial[0] +
+                        row % args.filter[1] * s.spatial[1];
+      const long long at = row + form;
+      signed char* four = bytes + at / 4 * fours.taps * 4 * kLanes + at % 4;
+      for (long long tap = 0; tap < fours.taps; ++tap, w += s.spatial[2], four += 4 * kLanes)
+        for (int l = 0; l < count; ++l) {
+          const auto weight = (signed char)w[l * s.group];
+          four[4 * l] = weight;
+          total[l] += weight;
+        }
+    }
+    store(to + (fours.vectors() - 1) * kLanes, (Vec)(load(total) * -128));
+  }
+}
+
 void run_pack(const void* args_pointer, long long task, void*) {
   const TsConvArgs& args = arguments(args_pointer);
   const TsConvStrides& s = args.w_strides;
@@ -74,7 +122,10 @@ void run_pack(const void* args_pointer, long long task, void*) {
   const Stored* const w = static_cast<const Stored*>(args.w);
   const auto place = [&](int l) { return (channel + l) / width * s.group + (channel + l) % width * own; };
   float* to = static_cast<float*>(args.workspace) + task * words_of_vector(args);
-  if constexpr (kOffset) return pack_fours(args, channel, count, to);
+  if constexpr (kOffset) {
+    if (width == 1) return pack_fours_of_rows(args, channel, count, to);
+    return pack_fours(args, channel, count, to);
+  }
   // A channel's weights that lie evenly are lines, which are turned. The stride of a dimension's only member says
   // nothing.
   const int inner = args.filter[2] > 1 ? 2 : args.filter[1] > 1 ? 1 : 0;

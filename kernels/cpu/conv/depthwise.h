@@ -15,8 +15,10 @@ constexpr int kTapsOfGroups = 3;  // at most as many neighbouring taps share tho
 static_assert(kTogether <= kAccumulators);
 
 // Sums of pixels of two lines, and what the epilogue reads of one.
+constexpr long long kSums = 2ll * kTogether * kBlockChannels + kLanes;
+
 long long scratch_size(const void*) {
-  return 4ll * 2 * kTogether * kBlockChannels + 4 * kLanes;
+  return 4 * kSums;
 }
 
 // Pixels of a task: runs of the phases' lines, which are pixels along the innermost coordinate.
@@ -641,7 +643,9 @@ struct Line {
   }
 };
 
-void run_data(const void* args_pointer, long long task, void* memory) {
+// Calls run(line, more) for a task's lines, more: whether another line of the task follows; it tells how many it ran.
+template <class RunLine>
+TS_INLINE void for_lines(const void* args_pointer, long long task, void* memory, RunLine run) {
   const TsConvArgs& args = arguments(args_pointer);
   const Grid grid(args);
   const TsConvStrides& from = kForward ? args.x_strides : args.y_strides;
@@ -655,7 +659,7 @@ void run_data(const void* args_pointer, long long task, void* memory) {
   const TsConvArgs& written = width == 1 ? args : channels;
   const bool dense = is_even(from, width) && channel_step(from, width) == 1;
   const long long end = min_of(lines, first + grid.lines_of_task);
-  for (long long line = first; line < end; ++line) {
+  for (long long line = first; line < end;) {
     const long long i1 = line % phase.axis[1].count, outer = line / phase.axis[1].count;
     const long long i0 = outer % phase.axis[0].count, member = outer / phase.axis[0].count;
     const Pixel pixel = {
@@ -674,9 +678,14 @@ void run_data(const void* args_pointer, long long task, void* memory) {
                     dense,
                     writes_evenly(args),
                     static_cast<float*>(memory)};
-    if (line + 1 < end && here.runs_with_next())
-      ++line;
-    else
-      here.run();
+    line += run(here, line + 1 < end);
   }
+}
+
+void run_data(const void* args_pointer, long long task, void* memory) {
+  for_lines(args_pointer, task, memory, [](const Line& here, bool more) {
+    if (more && here.runs_with_next()) return 2;
+    here.run();
+    return 1;
+  });
 }

@@ -23,10 +23,10 @@ bool holds_sums(Instruction instruction, const ConvProblem& problem) {
          problem.c * taps_of(problem) <= kWholeProducts;
 }
 
-/// Groups of as many channels as divide a vector's lanes; what multiplies several elements at once takes groups of
-/// several.
+/// Groups of as many channels as divide a vector's lanes. What multiplies pairs takes groups of several; fours are of
+/// rows of taps where groups have one.
 bool suits_lanes(const CpuSpec& spec, Instruction instruction, const ConvProblem& problem) {
-  if (instruction != Instruction::fma_f32 && problem.c < 2) return false;
+  if (instruction != Instruction::fma_f32 && instruction != Instruction::dot_int8 && problem.c < 2) return false;
   return holds_sums(instruction, problem) && problem.c == problem.k && problem.c > 0 &&
          spec.vector_bits / 32 % problem.c == 0;
 }

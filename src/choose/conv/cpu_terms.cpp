@@ -307,6 +307,40 @@ Counts depthwise_data(const ConvProblem& p, const Kernel& kernel) {
   return counts;
 }
 
+// kernels/cpu/conv/depthwise_fours.h
+Counts depthwise_fours(const ConvProblem& p, const Kernel& kernel) {
+  constexpr double kBlockVectors = 32, kTogether = 8, kTaskPixels = 512;
+  Counts counts;
+  const LaneVectors channels(p, kernel.lanes, kBlockVectors * kernel.lanes);
+  const double vectors = channels.vectors, taps = static_cast<double>(p.filter_w);
+  const double rows_of_taps = static_cast<double>(p.filter_d * p.filter_h), words = ceil_div(rows_of_taps, kernel.pack);
+  const double line = static_cast<double>(p.out()[2]), all_pixels = pixels(p, p.out());
+  const bool slides = p.dilation_w == 1 && p.stride_w <= 2 && channels.rest == 0 &&
+                      (taps == 2 || taps == 3 || taps == 4 || taps == 5 || taps == 7);
+  // Runs have all their pixels, or half of them, where neighbouring taps share words.
+  const double last = std::fmod(line, kTogether), half = kTogether / 2;
+  const double met = std::floor(line / kTogether) * kTogether + (last == 0                ? 0
+                                                                 : slides && last <= half ? half
+                                                                                          : kTogether);
+  const bool pairs = p.filter_d == 1 && std::fmod(rows_of_taps, kernel.pack) > 0 && p.stride_h == 1 &&
+                     (p.dilation_h == 1 || p.filter_h == 1);
+  const double lines = all_pixels / line, runs = std::ceil(line / kTogether);
+  // Lines whose words are brought.
+  const double together =
+      pairs ? lines * ceil_div(static_cast<double>(p.out()[1]), 2) / static_cast<double>(p.out()[1]) : lines;
+  counts.products = lines * met * words * taps * vectors * kernel.cycles;
+  counts.steps = together * runs * words * vectors * (slides ? 1 : taps);
+  counts.loads =
+      together * words * vectors * (slides ? (met - runs) * static_cast<double>(p.stride_w) + runs * taps : met * taps);
+  if (channels.rest > 0) counts.scattered = counts.loads;  // words of parts of vectors
+  counts.packing = vectors * words * taps;
+  counts.results = all_pixels * vectors;
+  counts.lines = lines;
+  counts.tasks = ceil_div(all_pixels / line, std::max(1.0, std::floor(kTaskPixels / line))) *
+                 ceil_div(channels.channels, kBlockVectors * kernel.lanes);
+  return counts;
+}
+
 // kernels/cpu/conv/channel_tiles.h
 Counts channel_tiles(const ConvProblem& p, const Kernel& kernel) {
   constexpr double kMostPositions = 512, kTile = 16, kBlockVectors = 4;
@@ -488,6 +522,7 @@ Counts counts_of(const ConvProblem& p, const KernelConfig& config, const Kernel&
   const bool weight = p.direction == ConvDirection::backward_weight;
   if (std::get<ConvSignature>(config.signature).depthwise) {
     if (kernel.tiles) return channel_tiles(p, kernel);
+    if (kernel.facts.instruction == Instruction::dot_int8 && p.c == 1) return depthwise_fours(p, kernel);
     return weight ? depthwise_weight(p, kernel) : depthwise_data(p, kernel);
   }
   if (config.algorithm.pipeline == Pipeline::direct) return weight ? direct_weight(p, kernel) : direct(p, kernel);

@@ -106,6 +106,8 @@ Result<Source> cpu_conv_source(const CpuConvParameters& p) {
       fragments.emplace_back("conv/channel_results.h");
       if (has_tiles(p)) fragments.emplace_back("conv/task_digits.h");
       fragments.emplace_back(has_tiles(p) ? "conv/channel_tiles.h" : "conv/depthwise.h");
+      if (p.instruction == Instruction::dot_int8)
+        fragments.insert(fragments.end(), {"conv/byte_results.h", "conv/depthwise_fours.h"});
     } else if (p.pipeline == Pipeline::direct) {
       fragments.emplace_back("conv/direct_weights.h");
       fragments.emplace_back("conv/task_digits.h");
@@ -118,6 +120,10 @@ Result<Source> cpu_conv_source(const CpuConvParameters& p) {
       if (p.direction == ConvDirection::backward_data) fragments.emplace_back("conv/data_lines.h");
     }
     table.stages = {{"pack_tasks", "run_pack"}, {"data_tasks", "run_data"}};
+    if (depthwise && p.instruction == Instruction::dot_int8) {
+      table.stages.back() = {"data_tasks", "run_fours"};
+      table.scratch = "fours_scratch_size";
+    }
   }
   return cpu_source(p.name, p.key, p.level, constants, "conv/abi.h", fragments, table);
 }

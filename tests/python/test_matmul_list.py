@@ -76,6 +76,8 @@ def test_errors_name_the_product(make):
                          (lambda: tilesmith.grouped_matmul(a, b, bias=[make(2), make(3)]), "product 1 of 2: bias"),
                          (lambda: tilesmith.grouped_matmul(a, b, group_ends=a[0]), "a is a list"),
                          (lambda: tilesmith.grouped_matmul(a, b, out=[make(5, 2), make(3, 3)]), "product 1 of 2: out"),
+                         (lambda: tilesmith.grouped_matmul(a, b, out=[(shared := make(5, 2)), shared[:3]]), "product [01] of 2: d overlaps d of product [01]"),
+                         (lambda: tilesmith.grouped_matmul(a, b, out=[make(5, 2), a[0][:3, :2]]), "product 1 of 2: d overlaps a of product 0"),
                          (lambda: tilesmith.grouped_matmul(a, b, alpha="x"), "alpha is 'x'"),
                          (lambda: tilesmith.grouped_matmul(a, b, out=[a[0][:, :2], make(3, 2)]), "product 0 of 2: d overlaps a")):
         with pytest.raises((ValueError, TypeError), match=text):

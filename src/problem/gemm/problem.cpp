@@ -166,20 +166,7 @@ std::int64_t scale_rows_of_b(const GemmProblem& p) {
   return has_weights(p) ? p.n : blocks_of(p.n, kBlockDepth);
 }
 
-/// A matrix in memory, for the checks: `lines` rows of a row-major matrix or columns of a column-major one.
-struct Lines {
-  std::string_view name;
-  const void* data = nullptr;
-  std::int64_t batch = 1, batch_stride = 0;
-  std::int64_t lines = 0, leading = 0, length = 0;
-  std::int64_t element_bytes = 1;
-
-  [[nodiscard]] bool empty() const { return batch == 0 || lines == 0 || length == 0; }
-  /// Bytes from the first element to behind the last.
-  [[nodiscard]] std::int64_t extent() const {
-    return ((batch - 1) * batch_stride + (lines - 1) * leading + length) * element_bytes;
-  }
-};
+using Lines = GemmLines;
 
 Lines lines_of(std::string_view name, const void* data, std::int64_t leading, std::int64_t batch_stride, DataType type,
                MatrixOrder order, std::int64_t rows, std::int64_t columns, std::int64_t batch) {
@@ -210,8 +197,120 @@ Status check_matrix(const Lines& matrix, std::string_view why) {
                        matrix.element_bytes);
 }
 
-/// Whether two matrices share a byte. Matrices whose lines lie at one distance in one buffer, side by side, do not.
-bool overlap(const Lines& x, const Lines& y) {
+bool same_places(const Lines& x, const Lines& y) {
+  return x.data == y.data && x.element_bytes == y.element_bytes && (x.lines == 1 || x.leading == y.leading) &&
+         (x.batch == 1 || x.batch_stride == y.batch_stride) && x.length == y.length;
+}
+
+/// Checks the pointers and strides of a call whose D has elements. `see_d(lines)` is called with D, then
+/// `shared(lines, may_be_d)` with all else that the call reads or writes; the latter's first error is returned.
+template <class SeeD, class Shared>
+Status check_memory(const GemmProblem& p, const GemmArguments& a, SeeD see_d, Shared shared) {
+  const bool grouped = p.grouping != GemmGrouping::none;
+  const std::int64_t members = row_members(p);  // of everything but B and vectors over n
+  const auto matrix = [&](std::string_view name, const GemmOperand& x, DataType type, MatrixOrder order,
+                          std::int64_t rows, std::int64_t columns) {
+    return lines_of(name, x.data, x.leading, x.batch, type, order, rows, columns, members);
+  };
+  if (grouped)
+    TS_TRY(check_pointer("group_ends", a.group_ends, true, fmt::format("where each of {} groups ends", p.batch)));
+  const Lines d = matrix("d", {a.d, a.d_leading, a.d_batch}, p.type_d, p.order_d, p.m, p.columns_of_d());
+  TS_TRY(check_matrix(d, "a matrix for the result"));
+  TS_TRY(check_apart("d", {{{members, d.batch_stride}, {d.lines, d.leading}, {d.length, 1}, {1, 1}}}));
+  see_d(d);
+  // One behind another.
+  const auto row_of = [](std::string_view name, const void* data, DataType type, std::int64_t length) {
+    return lines_of(name, data, length, 0, type, MatrixOrder::row, 1, length, 1);
+  };
+  if (grouped) TS_TRY(shared(row_of("group_ends", a.group_ends, DataType::int32, p.batch), false));
+  if (a.alpha != 0) {
+    const Lines left = matrix("a", a.a, p.type_a, p.order_a, p.m, p.k);
+    // Panels take at least as many bytes as the matrix.
+    const std::int64_t packed_bytes = p.packed_b ? (a.b.leading > 0 ? a.b.leading : p.n * p.k * bytes_of(p.type_b)) : 0;
+    const Lines right =
+        p.packed_b ? lines_of("b", a.b.data, packed_bytes, 0, DataType::int8, MatrixOrder::row, 1, packed_bytes, 1)
+                   : lines_of("b", a.b.data, a.b.leading, a.b.batch, p.type_b, p.order_b, p.k, p.n, p.batch);
+    if (p.packed_b) TS_TRY(check_packed_place("b", a.b.data, kPackedWanted));
+    if (p.type_b == DataType::int4 && (a.b.leading % 2 != 0 || (p.batch > 1 && a.b.batch % 2 != 0)))
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("b: the leading dimension of {} and the batch stride of {} begin rows inside a byte",
+                              a.b.leading, a.b.batch),
+                  "even numbers of int4");
+    TS_TRY(check_matrix(left, "a matrix of m x k"));
+    TS_TRY(check_matrix(right, "a matrix of k x n"));
+    TS_TRY(shared(left, false));
+    TS_TRY(shared(right, false));
+    if (p.k2 != 0) {
+      const Lines left2 = matrix("a2", a.a2, p.type_a, p.order_a, p.m, p.k2);
+      const Lines right2 = lines_of("b2", a.b2.data, a.b2.leading, a.b2.batch, p.type_b, p.order_b, p.k2, p.n, p.batch);
+      TS_TRY(check_matrix(left2, "a matrix of m x k2"));
+      TS_TRY(check_matrix(right2, "a matrix of k2 x n"));
+      TS_TRY(shared(left2, false));
+      TS_TRY(shared(right2, false));
+    }
+    const auto scales = [&](std::string_view name, const GemmScales& x, DataType type, std::int64_t rows,
+                            std::int64_t batch) -> Status {
+      const std::int64_t blocks = scale_blocks(p);
+      if (blocks == 0 || rows == 0) return {};
+      TS_TRY(check_pointer(name, x.data, true, fmt::format("one for each of {} by {} blocks of k", rows, blocks)));
+      TS_TRY(check_strides(name, {{batch, x.batch}, {rows, x.row}, {blocks, x.block}}, bytes_of(type)));
+      const std::int64_t extent = (batch - 1) * x.batch + (rows - 1) * x.row + (blocks - 1) * x.block + 1;
+      return shared(row_of(name, x.data, type, extent), false);
+    };
+    if (p.group_size == 0)
+      for (const auto& [name, x] : {std::pair{"scale_a", &a.scale_a}, std::pair{"scale_b", &a.scale_b}}) {
+        if (x->data == nullptr) continue;
+        if (p.type_d == DataType::int32)
+          return fail(ErrorCode::invalid_argument, fmt::format("{} beside an int32 result", name), "another type of d");
+        if (x->row != 0 || x->block != 0 || x->batch != 0)
+          return fail(ErrorCode::invalid_argument, fmt::format("{} of one number has strides", name),
+                      "0, or group_size");
+        TS_TRY(shared(row_of(name, x->data, DataType::fp32, 1), false));
+      }
+    if (p.group_size != 0) {
+      if (!has_weights(p)) TS_TRY(scales("scale_a", a.scale_a, p.type_scale, p.m, members));
+      TS_TRY(scales("scale_b", a.scale_b, p.type_scale, scale_rows_of_b(p), p.batch));
+      if (p.zero_points) TS_TRY(scales("zero_b", a.zero_b, DataType::int8, p.n, p.batch));
+    }
+  }
+  if (a.beta != 0) {
+    const Lines c = matrix("c", a.c, p.type_c, p.order_d, p.m, p.n);
+    TS_TRY(check_matrix(c, "beta is not 0"));
+    TS_TRY(shared(c, p.type_c == p.type_d));
+  }
+  std::int64_t columns = p.n;
+  for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
+    const EpilogueOp op = p.epilogue[i];
+    const EpilogueOperand& x = a.epilogue[i];
+    fmt::memory_buffer text;  // on the stack: calls allocate nothing
+    fmt::format_to(std::back_inserter(text), "epilogue[{}], {}", i, name_of(op));
+    const std::string_view name(text.data(), text.size());
+    if (is_gate(op)) columns /= 2;
+    if (reads_vector(op)) {
+      const bool bias = op == EpilogueOp::bias || op == EpilogueOp::bias_m;
+      const std::int64_t length = is_along_n(op) ? columns : p.m;
+      const Lines vector = lines_of(name, x.data, length, grouped ? x.batch : 0, bias ? p.type_bias : DataType::fp32,
+                                    MatrixOrder::row, 1, length, is_along_n(op) ? p.batch : members);
+      TS_TRY(check_matrix(vector, fmt::format("a vector of {}", length)));
+      TS_TRY(shared(vector, false));
+    } else if (reads_tensor(op)) {
+      const Lines tensor = matrix(name, {x.data, x.leading, x.batch}, p.type_c, p.order_d, p.m, columns);
+      TS_TRY(check_matrix(tensor, fmt::format("a matrix of {} x {}", p.m, columns)));
+      TS_TRY(shared(tensor, p.type_c == p.type_d && columns == p.columns_of_d()));
+    } else if (op == EpilogueOp::clamp && !(x.low <= x.high)) {
+      return fail(ErrorCode::invalid_argument, fmt::format("{}: the limits are {} and {}", name, x.low, x.high),
+                  "low at most high, neither of them NaN");
+    } else if (op == EpilogueOp::amax) {
+      TS_TRY(check_pointer("amax", a.amax, true, "the epilogue writes it"));
+      TS_TRY(shared(row_of("amax", a.amax, DataType::fp32, 1), false));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+bool overlap(const GemmLines& x, const GemmLines& y) {
   if (x.empty() || y.empty()) return false;
   const auto low_x = reinterpret_cast<std::intptr_t>(x.data), low_y = reinterpret_cast<std::intptr_t>(y.data);
   const std::int64_t difference = low_y - low_x;
@@ -226,13 +325,6 @@ bool overlap(const Lines& x, const Lines& y) {
   const std::int64_t length_x = x.length * x.element_bytes, length_y = y.length * y.element_bytes;
   return offset < length_x || offset + length_y > pitch;
 }
-
-bool same_places(const Lines& x, const Lines& y) {
-  return x.data == y.data && x.element_bytes == y.element_bytes && (x.lines == 1 || x.leading == y.leading) &&
-         (x.batch == 1 || x.batch_stride == y.batch_stride) && x.length == y.length;
-}
-
-}  // namespace
 
 GemmProblem gemm_problem(DataType type, std::int64_t m, std::int64_t n, std::int64_t k,
                          std::optional<DataType> output) {
@@ -354,111 +446,25 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
                   "a whole number of at most 2^30");
   }
   if (p.m == 0 || p.n == 0 || p.batch == 0) return {};
+  Lines d;
+  return check_memory(
+      p, a, [&](const Lines& lines) { d = lines; },
+      [&](const Lines& x, bool may_be_d) -> Status {
+        if (!overlap(d, x) || (may_be_d && same_places(d, x))) return {};
+        return fail(ErrorCode::invalid_argument, fmt::format("d overlaps {}", x.name),
+                    may_be_d ? fmt::format("memory of its own, or exactly that of {}", x.name) : "memory of its own");
+      });
+}
 
-  const bool grouped = p.grouping != GemmGrouping::none;
-  const std::int64_t members = row_members(p);  // of everything but B and vectors over n
-  const auto matrix = [&](std::string_view name, const GemmOperand& x, DataType type, MatrixOrder order,
-                          std::int64_t rows, std::int64_t columns) {
-    return lines_of(name, x.data, x.leading, x.batch, type, order, rows, columns, members);
-  };
-  if (grouped)
-    TS_TRY(check_pointer("group_ends", a.group_ends, true, fmt::format("where each of {} groups ends", p.batch)));
-  const Lines d = matrix("d", {a.d, a.d_leading, a.d_batch}, p.type_d, p.order_d, p.m, p.columns_of_d());
-  TS_TRY(check_matrix(d, "a matrix for the result"));
-  TS_TRY(check_apart("d", {{{members, d.batch_stride}, {d.lines, d.leading}, {d.length, 1}, {1, 1}}}));
-  const auto shared = [&](const Lines& x, bool may_be_d) -> Status {
-    if (!overlap(d, x) || (may_be_d && same_places(d, x))) return {};
-    return fail(ErrorCode::invalid_argument, fmt::format("d overlaps {}", x.name),
-                may_be_d ? fmt::format("memory of its own, or exactly that of {}", x.name) : "memory of its own");
-  };
-  // One behind another.
-  const auto row_of = [](std::string_view name, const void* data, DataType type, std::int64_t length) {
-    return lines_of(name, data, length, 0, type, MatrixOrder::row, 1, length, 1);
-  };
-  if (grouped) TS_TRY(shared(row_of("group_ends", a.group_ends, DataType::int32, p.batch), false));
-  if (a.alpha != 0) {
-    const Lines left = matrix("a", a.a, p.type_a, p.order_a, p.m, p.k);
-    // Panels take at least as many bytes as the matrix.
-    const std::int64_t packed_bytes = p.packed_b ? (a.b.leading > 0 ? a.b.leading : p.n * p.k * bytes_of(p.type_b)) : 0;
-    const Lines right =
-        p.packed_b ? lines_of("b", a.b.data, packed_bytes, 0, DataType::int8, MatrixOrder::row, 1, packed_bytes, 1)
-                   : lines_of("b", a.b.data, a.b.leading, a.b.batch, p.type_b, p.order_b, p.k, p.n, p.batch);
-    if (p.packed_b) TS_TRY(check_packed_place("b", a.b.data, kPackedWanted));
-    if (p.type_b == DataType::int4 && (a.b.leading % 2 != 0 || (p.batch > 1 && a.b.batch % 2 != 0)))
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("b: the leading dimension of {} and the batch stride of {} begin rows inside a byte",
-                              a.b.leading, a.b.batch),
-                  "even numbers of int4");
-    TS_TRY(check_matrix(left, "a matrix of m x k"));
-    TS_TRY(check_matrix(right, "a matrix of k x n"));
-    TS_TRY(shared(left, false));
-    TS_TRY(shared(right, false));
-    if (p.k2 != 0) {
-      const Lines left2 = matrix("a2", a.a2, p.type_a, p.order_a, p.m, p.k2);
-      const Lines right2 = lines_of("b2", a.b2.data, a.b2.leading, a.b2.batch, p.type_b, p.order_b, p.k2, p.n, p.batch);
-      TS_TRY(check_matrix(left2, "a matrix of m x k2"));
-      TS_TRY(check_matrix(right2, "a matrix of k2 x n"));
-      TS_TRY(shared(left2, false));
-      TS_TRY(shared(right2, false));
-    }
-    const auto scales = [&](std::string_view name, const GemmScales& x, DataType type, std::int64_t rows,
-                            std::int64_t batch) -> Status {
-      const std::int64_t blocks = scale_blocks(p);
-      if (blocks == 0 || rows == 0) return {};
-      TS_TRY(check_pointer(name, x.data, true, fmt::format("one for each of {} by {} blocks of k", rows, blocks)));
-      TS_TRY(check_strides(name, {{batch, x.batch}, {rows, x.row}, {blocks, x.block}}, bytes_of(type)));
-      const std::int64_t extent = (batch - 1) * x.batch + (rows - 1) * x.row + (blocks - 1) * x.block + 1;
-      return shared(row_of(name, x.data, type, extent), false);
-    };
-    if (p.group_size == 0)
-      for (const auto& [name, x] : {std::pair{"scale_a", &a.scale_a}, std::pair{"scale_b", &a.scale_b}}) {
-        if (x->data == nullptr) continue;
-        if (p.type_d == DataType::int32)
-          return fail(ErrorCode::invalid_argument, fmt::format("{} beside an int32 result", name), "another type of d");
-        if (x->row != 0 || x->block != 0 || x->batch != 0)
-          return fail(ErrorCode::invalid_argument, fmt::format("{} of one number has strides", name),
-                      "0, or group_size");
-        TS_TRY(shared(row_of(name, x->data, DataType::fp32, 1), false));
-      }
-    if (p.group_size != 0) {
-      if (!has_weights(p)) TS_TRY(scales("scale_a", a.scale_a, p.type_scale, p.m, members));
-      TS_TRY(scales("scale_b", a.scale_b, p.type_scale, scale_rows_of_b(p), p.batch));
-      if (p.zero_points) TS_TRY(scales("zero_b", a.zero_b, DataType::int8, p.n, p.batch));
-    }
-  }
-  if (a.beta != 0) {
-    const Lines c = matrix("c", a.c, p.type_c, p.order_d, p.m, p.n);
-    TS_TRY(check_matrix(c, "beta is not 0"));
-    TS_TRY(shared(c, p.type_c == p.type_d));
-  }
-  std::int64_t columns = p.n;
-  for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
-    const EpilogueOp op = p.epilogue[i];
-    const EpilogueOperand& x = a.epilogue[i];
-    fmt::memory_buffer text;  // on the stack: calls allocate nothing
-    fmt::format_to(std::back_inserter(text), "epilogue[{}], {}", i, name_of(op));
-    const std::string_view name(text.data(), text.size());
-    if (is_gate(op)) columns /= 2;
-    if (reads_vector(op)) {
-      const bool bias = op == EpilogueOp::bias || op == EpilogueOp::bias_m;
-      const std::int64_t length = is_along_n(op) ? columns : p.m;
-      const Lines vector = lines_of(name, x.data, length, grouped ? x.batch : 0, bias ? p.type_bias : DataType::fp32,
-                                    MatrixOrder::row, 1, length, is_along_n(op) ? p.batch : members);
-      TS_TRY(check_matrix(vector, fmt::format("a vector of {}", length)));
-      TS_TRY(shared(vector, false));
-    } else if (reads_tensor(op)) {
-      const Lines tensor = matrix(name, {x.data, x.leading, x.batch}, p.type_c, p.order_d, p.m, columns);
-      TS_TRY(check_matrix(tensor, fmt::format("a matrix of {} x {}", p.m, columns)));
-      TS_TRY(shared(tensor, p.type_c == p.type_d && columns == p.columns_of_d()));
-    } else if (op == EpilogueOp::clamp && !(x.low <= x.high)) {
-      return fail(ErrorCode::invalid_argument, fmt::format("{}: the limits are {} and {}", name, x.low, x.high),
-                  "low at most high, neither of them NaN");
-    } else if (op == EpilogueOp::amax) {
-      TS_TRY(check_pointer("amax", a.amax, true, "the epilogue writes it"));
-      TS_TRY(shared(row_of("amax", a.amax, DataType::fp32, 1), false));
-    }
-  }
-  return {};
+void show_memory(const GemmProblem& p, const GemmArguments& a,
+                 FunctionRef<void(const GemmLines& lines, bool is_d)> show) {
+  if (p.m == 0 || p.n == 0 || p.batch == 0) return;
+  static_cast<void>(check_memory(
+      p, a, [&](const Lines& d) { show(d, true); },
+      [&](const Lines& lines, bool) -> Status {
+        if (!lines.empty()) show(lines, false);
+        return {};
+      }));
 }
 
 GemmProblem packing_of(const GemmProblem& p) {

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
+#include "base/function_ref.hpp"
 #include "problem/fields.hpp"
 #include "tilesmith/gemm.hpp"
 
@@ -39,6 +41,27 @@ inline constexpr std::int64_t kBlockDepth = 128;
 /// Checks one call's arguments against its problem: pointers that must be there, leading dimensions shorter than a row,
 /// offsets that overflow, memory that D must not share, numbers out of range.
 [[nodiscard]] Status validate(const GemmProblem& problem, const GemmArguments& arguments);
+
+/// A matrix in memory: `lines` rows of a row-major matrix or columns of a column-major one. Distances are in elements.
+struct GemmLines {
+  std::string_view name;
+  const void* data = nullptr;
+  std::int64_t batch = 1, batch_stride = 0;
+  std::int64_t lines = 0, leading = 0, length = 0;
+  std::int64_t element_bytes = 1;
+
+  [[nodiscard]] bool empty() const { return batch == 0 || lines == 0 || length == 0; }
+  /// Bytes from the first element to behind the last.
+  [[nodiscard]] std::int64_t extent() const {
+    return ((batch - 1) * batch_stride + (lines - 1) * leading + length) * element_bytes;
+  }
+};
+/// Whether two matrices share a byte. Matrices whose lines lie at one distance in one buffer, side by side, do not.
+[[nodiscard]] bool overlap(const GemmLines& x, const GemmLines& y);
+/// Shows D, and then all else that a call reads or writes which validate() accepts; names are there while it shows.
+/// Nothing where D has no elements.
+void show_memory(const GemmProblem& problem, const GemmArguments& arguments,
+                 FunctionRef<void(const GemmLines& lines, bool is_d)> show);
 
 /// What packing B depends on: the problem with packed_b and without all that B's panels do not depend on.
 [[nodiscard]] GemmProblem packing_of(const GemmProblem& problem);

@@ -1,4 +1,5 @@
 // Lists of products on the CPU, against float64.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -131,6 +132,58 @@ TEST(GemmList, SaysWhichProductIsWrong) {
   status = (*good)->run(std::span(list.arguments).first(1));
   ASSERT_FALSE(status);
   EXPECT_NE(status.error().message.find("arguments for 1 products"), std::string::npos) << status.error().text();
+}
+
+TEST(GemmList, RefusesAResultOnAnotherProductsMemory) {
+  Dispatcher dispatcher({.threads = 1});
+  List list({product(3, 4, 5), product(2, 2, 2), product(3, 4, 5)});
+  list.problems[1].epilogue.push_back(EpilogueOp::bias);
+  std::vector<float> bias(2);
+  list.arguments[1].epilogue[0].data = bias.data();
+  const auto plan = dispatcher.plan(list.problems);
+  ASSERT_TRUE(plan) << plan.error().text();
+  const std::vector<GemmArguments> apart = list.arguments;
+  EXPECT_TRUE((*plan)->run(apart));
+  const auto error_of = [&](const std::vector<GemmArguments>& arguments) {
+    const Status status = (*plan)->run(arguments);
+    return status ? std::string("none") : status.error().message;
+  };
+  std::vector<GemmArguments> same = apart;
+  same[2].d = same[0].d;
+  EXPECT_THAT(error_of(same), ::testing::MatchesRegex("product [02] of 3: d overlaps d of product [02]"));
+  same = apart;
+  same[0].d = const_cast<void*>(apart[2].b.data);
+  EXPECT_EQ(error_of(same), "product 0 of 3: d overlaps b of product 2");
+  same = apart;
+  same[2].a.data = static_cast<const float*>(apart[0].d) + 11;  // the last element
+  EXPECT_EQ(error_of(same), "product 0 of 3: d overlaps a of product 2");
+  same = apart;
+  same[1].epilogue[0].data = static_cast<const float*>(apart[2].d) + 4;
+  EXPECT_EQ(error_of(same), "product 2 of 3: d overlaps epilogue[0], bias of product 1");
+  same = apart;
+  same[2].a = same[0].a;
+  same[2].b = same[0].b;
+  EXPECT_EQ(error_of(same), "none") << "what is read alone may be shared";
+}
+
+TEST(GemmList, WritesColumnsOfOneMatrixSideBySide) {
+  List list({product(5, 4, 7), product(5, 3, 7), product(4, 4, 2)});
+  std::vector<float> all(5 * 9, -1);
+  list.arguments[0].d = all.data();
+  list.arguments[1].d = all.data() + 4;
+  list.arguments[2].d = all.data() + 9 + 4;
+  for (GemmArguments& each : list.arguments) each.d_leading = 9;
+  Dispatcher dispatcher({.threads = 2});
+  const auto plan = dispatcher.plan(std::span(list.problems).first(2));
+  ASSERT_TRUE(plan) << plan.error().text();
+  const Status status = (*plan)->run(std::span(list.arguments).first(2));
+  ASSERT_TRUE(status) << status.error().text();
+  for (std::size_t row = 0; row < 5; ++row)
+    for (std::size_t column = 0; column < 9; ++column)
+      EXPECT_EQ(all[9 * row + column] == -1, column > 6) << row << " " << column;
+  const auto third = dispatcher.plan(list.problems);
+  ASSERT_TRUE(third) << third.error().text();
+  EXPECT_FALSE((*third)->run(list.arguments)) << "the third lies on the second's columns";
 }
 
 TEST(GemmList, SharesLaunchesByForm) {

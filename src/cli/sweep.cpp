@@ -102,8 +102,9 @@ Status by_slurm(const CLI::App& verb, const SweepCliOptions& o) {
   }
   TS_ASSIGN(const SlurmScripts scripts, write_slurm_scripts(job));
   if (o.slurm_script || o.bench.dry_run) {
-    fmt::print(stderr, "{}\n", scripts.parts.string());
-    if (job.join) fmt::print(stderr, "{}\n", scripts.join.string());
+    std::FILE* const out = o.bench.dry_run ? stderr : stdout;  // beside a plan, which standard output has
+    fmt::print(out, "{}\n", scripts.parts.string());
+    if (job.join) fmt::print(out, "{}\n", scripts.join.string());
     return {};
   }
   TS_ASSIGN(const SlurmIds ids, submit(scripts));

@@ -105,6 +105,15 @@ TEST(SweepSlurm, ScriptsOfAPlanBuildItsShards) {
   EXPECT_EQ(ran.code, 0) << ran.errors;
 }
 
+TEST(SweepSlurm, TheScriptsNamesAreTheOutput) {
+  const auto folder = TemporaryDirectory::create("tilesmith-sweep-slurm-test-").value();
+  const std::string csv = (folder.path() / "r.csv").string();
+  const auto written = run("sweep --op gemm --slurm 2 --slurm-script --csv " + csv);
+  ASSERT_EQ(written.code, 0) << written.errors;
+  EXPECT_EQ(written.output, csv + ".sweep.sbatch\n" + csv + ".merge.sbatch\n");
+  EXPECT_EQ(written.errors, "");
+}
+
 TEST(SweepSlurm, AnArrayMeasuresAndAJobBehindItReports) {
   const auto folder = TemporaryDirectory::create("tilesmith-sweep-slurm-test-").value();
   const auto path = [&](const char* name) { return (folder.path() / name).string(); };

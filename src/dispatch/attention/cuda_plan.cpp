@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "choose/rounding.hpp"
 #include "dispatch/attention/cuda_arguments.hpp"
 #include "dispatch/attention/cuda_launch.hpp"
 #include "runtime/cuda/tensor_map.hpp"
@@ -19,10 +20,6 @@ namespace tilesmith {
 namespace {
 
 static_assert(kScaleBlock == TS_SCALE_BLOCK);
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /// Heads that are walked together, a section, longest rows first, and the sections before the last one.
 struct Sections {

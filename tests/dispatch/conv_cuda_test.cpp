@@ -297,12 +297,15 @@ TEST_F(CudaConvTest, NothingLeaksFromOtherImagesAndGroups) {
 // A pixel that is not a number is seen by the results that a tap meets it from, and by no others: what fills a tensor
 // core beside an odd number of taps and beside the channels of an image is not multiplied with zero.
 void expect_alike(const ConvProblem& p) {
-  const std::int64_t channels = p.groups * p.c;
-  std::vector<float> values = whole_numbers({p.batch, p.in_h, p.in_w, channels}, 1).to_floats();
-  for (std::int64_t c = 0; c<channels; c += p.groups> 1 ? 3 * p.c : 1)
-    values[static_cast<std::size_t>((4 * p.in_w + 17) * channels + c)] = std::numeric_limits<float>::quiet_NaN();
+  const bool forward = p.direction == ConvDirection::forward;
+  const std::int64_t of_group = forward ? p.c : p.k, channels = p.groups * of_group;
+  const ConvSpatial size = forward ? p.in() : p.out();
+  std::vector<float> values = whole_numbers({p.batch, size[1], size[2], channels}, 1).to_floats();
+  const std::int64_t pixel = size[1] / 2 * size[2] + size[2] * 17 / 40;
+  for (std::int64_t c = 0; c < channels; c += p.groups > 1 ? 3 * of_group : 1)
+    values[static_cast<std::size_t>(pixel * channels + c)] = std::numeric_limits<float>::quiet_NaN();
   ConvInputs inputs;
-  inputs.x = make_array(ElementType::fp32, {p.batch, p.in_h, p.in_w, channels}, values);
+  (forward ? inputs.x : inputs.y) = make_array(ElementType::fp32, {p.batch, size[1], size[2], channels}, values);
   inputs.w =
       make_array(ElementType::fp32, {p.groups * p.k, p.filter_h, p.filter_w, p.c},
                  std::vector<float>(static_cast<std::size_t>(p.groups * p.k * p.filter_h * p.filter_w * p.c), 1.0f));
@@ -359,6 +362,25 @@ TEST_F(CudaConvTest, OnlyResultsWithATapSeeAPixel) {
         expect_alike(few);
       }
     }
+}
+
+// Columns of all phases have zeros for the pixels that their phase does not meet.
+TEST_F(CudaConvTest, OnlyPixelsWithATapSeeAGradient) {
+  for (const std::int64_t taps : {1, 2, 3, 5})
+    for (const std::int64_t stride : {1, 2, 3})
+      for (const std::int64_t channels : {1, 3, 4}) {
+        ConvProblem p = whole_conv();
+        p.direction = ConvDirection::backward_data;
+        p.data_type = DataType::bf16;
+        p.groups = 1;
+        p.c = channels;
+        p.k = 24;
+        p.in_w = 40;
+        p.filter_h = p.filter_w = taps;
+        p.stride_h = p.stride_w = stride;
+        p.dilation_w = 1;
+        expect_alike(p);
+      }
 }
 
 TEST_F(CudaConvTest, AWorkspaceOfTheCallersHoldsThePartials) {

@@ -24,9 +24,16 @@ struct DirectAxis {
   std::int64_t phases, results, taps, apart, hop;
   [[nodiscard]] std::int64_t pixels(std::int64_t of_box) const { return (of_box - 1) * apart + (taps - 1) * hop + 1; }
 };
-DirectAxis direct_axis(const ConvProblem& p, std::size_t d) {
+DirectAxis direct_axis(const ConvProblem& p, std::size_t d, bool all_phases) {
   const std::int64_t stride = p.stride()[d], dilation = p.dilation()[d], common = std::gcd(stride, dilation);
   if (p.direction == ConvDirection::forward) return {1, p.out()[d], p.filter()[d], stride, dilation};
+  if (all_phases) {
+    // The pixels of y that some phase of a result meets, from kernels/cuda/conv/direct/boxes.cuh's earliest on.
+    const std::int64_t reached = p.pad()[d] - p.filter()[d] + 1, phases = std::min(stride, p.in()[d]);
+    const std::int64_t earliest = reached < 0 ? -(-reached / stride) : ceil_div(reached, stride);
+    const std::int64_t latest = (phases - 1 + p.pad()[d]) / stride;
+    return {1, ceil_div(p.in()[d], stride), std::max<std::int64_t>(latest - earliest + 1, 1), 1, 1};
+  }
   return {std::min(stride, p.in()[d]), ceil_div(p.in()[d], stride), ceil_div(p.filter()[d], stride / common), 1,
           dilation / common};
 }
@@ -35,9 +42,11 @@ using DirectBox = std::array<std::int64_t, 3>;  // results by coordinate
 
 struct DirectShape {
   std::array<DirectAxis, 3> axis;
+  bool all_phases;
   std::int64_t units, pitch;  // octets of the most taps, made even; bytes of a pixel
 
-  explicit DirectShape(const ConvProblem& p) : axis{direct_axis(p, 0), direct_axis(p, 1), direct_axis(p, 2)} {
+  DirectShape(const Algorithm& a, const ConvProblem& p) : all_phases(cuda_direct_has_all_phases(a)) {
+    for (std::size_t d = 0; d < 3; ++d) axis[d] = direct_axis(p, d, all_phases);
     const std::int64_t octets = ceil_div(read_channels(p), std::int64_t{8});
     units = ceil_div(octets * axis[0].taps * axis[1].taps * axis[2].taps, std::int64_t{2}) * 2;
     pitch = (octets | 1) * kOctetBytes;
@@ -48,7 +57,7 @@ struct DirectShape {
   /// As kernels/cuda/conv/direct/tables.cuh lays them out.
   [[nodiscard]] std::int64_t shared_bytes(const DirectBox& box, const Algorithm& a) const {
     return pixels(box) * (a.stages * pitch + kOctetBytes) + units * (a.tile[1] + 1) * kOctetBytes + 4 * a.tile[0] +
-           kOctetBytes;
+           kOctetBytes * (all_phases ? 1 + a.tile[1] : 1);
   }
 };
 
@@ -73,15 +82,17 @@ class DirectBoxes {
   DirectBoxes(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p)
       : algorithm_(config.algorithm),
         spec_(spec),
-        shape_(p),
+        shape_(algorithm_, p),
         facts_(cuda_conv_resources(config)),
         read_channels_(read_channels(p)),
         beside_{shape_.axis[0].phases * shape_.axis[1].phases * shape_.axis[2].phases, p.groups,
-                ceil_div(written_channels(p), std::int64_t{algorithm_.tile[1]}), p.batch},
+                shape_.all_phases ? 1 : ceil_div(written_channels(p), std::int64_t{algorithm_.tile[1]}),
+                p.batch},
         memory_seconds_(spec.reference.memory_seconds(bytes_of(p))) {
     const CudaConvDirectModel& cost = spec.conv.models.direct;
     const double sixteens = algorithm_.tile[0] / 16.0, eights = algorithm_.tile[1] / 8.0, warps = algorithm_.wave[0];
-    box_cycles_ = cost.load_cycles * static_cast<double>(shape_.units) * share_of_taps(p, shape_) / 2 *
+    const double share = shape_.all_phases ? 1.0 : share_of_taps(p, shape_);
+    box_cycles_ = cost.load_cycles * static_cast<double>(shape_.units) * share / 2 *
                       (sixteens + warps * eights / 2) +
                   cost.box_cycles * warps + cost.result_cycles * algorithm_.tile[0] * algorithm_.tile[1];
   }
@@ -188,8 +199,14 @@ class DirectBoxes {
 
 }  // namespace
 
+std::int64_t cuda_phase_columns(const ConvProblem& p) {
+  std::int64_t columns = p.c;
+  for (std::size_t d = 0; d < 3; ++d) columns *= std::min(p.stride()[d], p.in()[d]);
+  return columns;
+}
+
 std::int64_t cuda_direct_least_bytes(const Algorithm& algorithm, const ConvProblem& problem) {
-  return DirectShape(problem).shared_bytes({1, 1, 1}, algorithm);
+  return DirectShape(algorithm, problem).shared_bytes({1, 1, 1}, algorithm);
 }
 
 CudaDirectWork cuda_direct_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {

@@ -19,6 +19,9 @@ struct CudaDirectWork {
 [[nodiscard]] CudaDirectWork cuda_direct_work(const KernelConfig& config, const CudaSpec& spec,
                                               const ConvProblem& problem);
 
+/// Channels of x of a group by phases of backward data.
+[[nodiscard]] std::int64_t cuda_phase_columns(const ConvProblem& problem);
+
 /// Shared memory that boxes of one result take.
 [[nodiscard]] std::int64_t cuda_direct_least_bytes(const Algorithm& algorithm, const ConvProblem& problem);
 

@@ -156,7 +156,10 @@ Result<std::string_view> add_stem(ConstantsTable& table, const KernelConfig& con
 Result<std::string_view> add_direct(ConstantsTable& table, const KernelConfig& config) {
   const Algorithm& a = config.algorithm;
   const CudaConvResources facts = cuda_conv_resources(config);
-  TS_TRY(add_of_gemm(table, std::get<ConvSignature>(config.signature)));
+  const bool all_phases = cuda_direct_has_all_phases(a);
+  const auto& signature = std::get<ConvSignature>(config.signature);
+  TS_TRY(add_of_gemm(table, all_phases ? with_channels_as_rows(signature) : signature));
+  table.add("kAllPhases", all_phases);
   table.add("kTileM", a.tile[0]);
   table.add("kTileN", a.tile[1]);
   table.add("kWarps", a.wave[0]);

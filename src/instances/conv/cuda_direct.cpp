@@ -12,6 +12,7 @@ namespace tilesmith {
 namespace {
 
 constexpr int kRegistersOfDirectSm = 65536;
+constexpr int kEightColumns = 8;
 /// Of a thread beside its sums: places, fragments, and the walk over boxes. Found by compiling (ptxas 13.0).
 constexpr int kRegistersOfBoxes = 96;
 /// More of an epilogue whose results go element by element (8 to 44 bytes went to memory), of 64 columns (4 to 20), or
@@ -49,11 +50,14 @@ std::vector<Algorithm> direct_algorithms(const ConvSignature& s, const CudaGemmT
               .wave = {static_cast<std::uint16_t>(row.wave.front())},
               .stages = static_cast<std::uint8_t>(row.stages),
               .block_per_cu = static_cast<std::int16_t>(row.blocks_per_sm)};
-  for (const int read : {8, 4})
-    for (const int written : {2, 1}) {
-      a.vector = {static_cast<std::uint8_t>(read), static_cast<std::uint8_t>(read), static_cast<std::uint8_t>(written)};
-      out.push_back(a);
+  for (const std::uint8_t read : std::to_array<std::uint8_t>({8, 4})) {
+    for (const std::uint8_t written : std::to_array<std::uint8_t>({2, 1})) {
+      a.vector = {read, read, written};
+      if (row.tile_n > kEightColumns) out.push_back(a);
     }
+    a.vector = {read, 1, 1};
+    if (s.direction == ConvDirection::backward_data) out.push_back(a);
+  }
   return out;
 }
 
@@ -65,11 +69,13 @@ constexpr CudaConvRule kDirectRules[] = {
      },
      direction_and_type},
     {"warps_have_sixteens_of_results",
-     "a box has a multiple of 16 results for each warp, at most 256, and 16, 32 or 64 columns",
+     "a box has a multiple of 16 results for each warp, at most 256, and 16, 32 or 64 columns, of all phases also 8",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
        return a.wave[0] >= 1 && a.wave[0] <= 16 && a.tile[0] > 0 && a.tile[0] <= 256 &&
-              a.tile[0] % (16 * a.wave[0]) == 0 && (a.tile[1] == 16 || a.tile[1] == 32 || a.tile[1] == 64) &&
+              a.tile[0] % (16 * a.wave[0]) == 0 &&
+              (a.tile[1] == 16 || a.tile[1] == 32 || a.tile[1] == 64 ||
+               (a.tile[1] == kEightColumns && cuda_direct_has_all_phases(a))) &&
               a.tile[2] == 0;
      },
      [](const CudaConvSubject& s) {
@@ -78,16 +84,19 @@ constexpr CudaConvRule kDirectRules[] = {
      }},
     {"fields_belong_to_pipeline",
      "warps, two to four stages, blocks that share an SM, 16 or 8 bytes read at a time, and elements or pairs written "
-     "are its only options",
+     "are its only options; backward data may have the channels of all phases as columns, and reads and writes them by "
+     "elements then",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
        Algorithm rest{.pipeline = a.pipeline, .instruction = a.instruction, .stages = a.stages};
        std::copy_n(a.tile.begin(), 3, rest.tile.begin());
        rest.wave[0] = a.wave[0];
        rest.block_per_cu = a.block_per_cu;
-       rest.vector = {a.vector[0], a.vector[0], a.vector[2]};
+       const bool all_phases = cuda_direct_has_all_phases(a);
+       rest.vector = {a.vector[0], all_phases ? std::uint8_t{1} : a.vector[0], a.vector[2]};
        return a.block_per_cu >= 1 && a.stages >= 2 && a.stages <= 4 && (a.vector[0] == 8 || a.vector[0] == 4) &&
-              (a.vector[2] == 1 || a.vector[2] == 2) && rest == a;
+              (a.vector[2] == 1 || (a.vector[2] == 2 && !all_phases)) &&
+              (!all_phases || s.signature().direction == ConvDirection::backward_data) && rest == a;
      },
      [](const CudaConvSubject& s) {
        return fmt::format("stages {}, blocks {}, vector {} and {}", s.algorithm().stages, s.algorithm().block_per_cu,
@@ -105,6 +114,10 @@ constexpr CudaConvRule kDirectRules[] = {
 };
 
 }  // namespace
+
+bool cuda_direct_has_all_phases(const Algorithm& a) {
+  return a.vector[1] == 1;
+}
 
 const CudaConvPipeline& cuda_conv_direct() {
   static const CudaConvPipeline pipeline{kDirectRules, direct_resources, direct_algorithms};

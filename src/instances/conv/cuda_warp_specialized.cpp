@@ -107,6 +107,7 @@ constexpr CudaConvRule kWindowRules[] = {
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
        const bool weight = s.signature().direction == ConvDirection::backward_weight;
+       if (a.cluster[0] < 1 || a.cluster[1] < 1) return false;
        const bool alone = a.cluster[0] == 1 && a.cluster[1] == 1;
        const bool blocks = !weight || (a.tile[0] % (64 * a.cluster[1]) == 0 && a.tile[1] % (64 * a.cluster[0]) == 0);
        return a.tile[2] == step_elements(s.signature()) && blocks && (alone || (weight && a.split_k)) &&

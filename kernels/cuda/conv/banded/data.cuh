@@ -20,6 +20,7 @@
 #pragma once
 
 #include "../../gemm/epilogue.cuh"
+#include "../channel_place.cuh"
 #include "../store.cuh"
 #include "planes.cuh"
 
@@ -34,15 +35,6 @@ constexpr int kBandOffset = kPlaneOffset + kChannels * plane_bytes(kTileRows), k
 constexpr int kBarrierOffset = kStepOffset + kStepBytes;
 constexpr int kSharedBytes = kBarrierOffset + kGateBytes + kTileAlignment;
 static_assert(cfg::kWarps == (kSmall ? 2 : 1) * kOctets);
-
-// A result's channel and pixels, as gemm/epilogue.cuh asks for places: channels are rows, of which there is one.
-struct ChannelPlace {
-  int row, column, row_limit, column_limit;
-  TS_DEVICE i64 entry_n(const TsCudaConvOperand&) const { return 0; }
-  TS_DEVICE i64 entry(const TsCudaConvOperand&) const { return 0; }
-  TS_DEVICE i64 in_entry(const TsCudaConvOperand&, int, int) const { return 0; }
-  TS_DEVICE i64 column_step(const TsCudaConvOperand&) const { return 0; }
-};
 
 struct BandedData {
   static constexpr int kTogether = 2;      // channels

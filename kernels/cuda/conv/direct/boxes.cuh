@@ -6,6 +6,36 @@
 
 namespace ts::conv {
 
+// The results of all phases of backward data that have the same number along each coordinate are columns of one row: they
+// meet neighbouring pixels of y, of which the one with number 0 meets none before `earliest`. Dilation is 1.
+struct AllPhases {
+  static TS_DEVICE int along(const TsCudaConvArgs& args, int d) {
+    return imin(static_cast<int>(args.stride[d]), static_cast<int>(args.x_size[d]));
+  }
+  static TS_DEVICE int earliest(const TsCudaConvArgs& args, int d) {
+    const int reached = static_cast<int>(args.pad[d] - args.filter[d]) + 1, stride = static_cast<int>(args.stride[d]);
+    return reached < 0 ? -(-reached / stride) : ceil_div(reached, stride);
+  }
+  // As one phase, in which pixels are taps.
+  static TS_DEVICE Phase as_one(const TsCudaConvArgs& args) {
+    Phase p;
+#pragma unroll
+    for (int d = 0; d < 3; ++d) {
+      p.first[d] = p.tap[d] = p.from[d] = 0;
+      p.pixels[d] = ceil_div(static_cast<int>(args.x_size[d]), static_cast<int>(args.stride[d]));
+      p.taps[d] = args.boxes.taps[d];
+    }
+    return p;
+  }
+};
+
+TS_DEVICE Phase phase_of_box(const TsCudaConvArgs& args, int number) {
+  if constexpr (cfg::kAllPhases)
+    return AllPhases::as_one(args);
+  else
+    return phase_of(args, number);
+}
+
 struct Boxes {
   const TsCudaConvBoxes& sizes;
 
@@ -14,6 +44,7 @@ struct Boxes {
 
   // The pixel of the image that is read at which the box of a phase begins, for results from `at` on.
   TS_DEVICE int first_pixel(const TsCudaConvArgs& args, const Phase& p, int d, int at) const {
+    if constexpr (cfg::kAllPhases) return at + AllPhases::earliest(args, d);
     return cfg::kDirection == TS_CONV_BACKWARD_DATA ? at + p.from[d] - (p.taps[d] - 1) * sizes.hop[d]
                                                     : at * sizes.apart[d] - static_cast<int>(args.pad[d]);
   }
@@ -23,7 +54,7 @@ struct Boxes {
 #pragma unroll
     for (int d = 0; d < 3; ++d)
       number = number * sizes.pixels[d] +
-               (cfg::kDirection == TS_CONV_BACKWARD_DATA ? p.taps[d] - 1 - tap[d] : tap[d]) * sizes.hop[d];
+               (cfg::kDirection == TS_CONV_BACKWARD_DATA && !cfg::kAllPhases ? p.taps[d] - 1 - tap[d] : tap[d]) * sizes.hop[d];
     return number;
   }
 };

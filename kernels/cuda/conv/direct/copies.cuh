@@ -65,6 +65,14 @@ struct Copies {
   // The filters of the item's columns: of each unit and eight columns a matrix of 8 x 16 bytes. Rows are columns of the
   // result, along the octet's channels; of backward data they are the octet's channels, along columns.
   TS_DEVICE void bring_filters(const Item& it, const Phase& p) const {
+    if constexpr (cfg::kAllPhases)
+      read_filters();
+    else
+      copy_filters(it, p);
+  }
+
+ private:
+  TS_DEVICE void copy_filters(const Item& it, const Phase& p) const {
     constexpr int kReads = 8 / cfg::kRead;
     const TsCudaConvArgs& args = tables.args;
     const TsConvStrides& s = args.w_strides;
@@ -84,6 +92,31 @@ struct Copies {
       const i64 offset = (kForward ? column * s.batch + channel : channel * s.batch + column) * kElementBytes;
       copy_read<kReadBytes>(tables.filters() + line * kOctetBytes + part * kReadBytes,
                             there ? base + joined(entry[0], entry[1]) + offset : base, there);
+    }
+  }
+
+  // Of all phases, element by element: rows of a matrix are columns of the result, along the octet's channels. A column
+  // has zeros for the pixels that its phase does not meet.
+  TS_DEVICE void read_filters() const {
+    const TsConvStrides& s = tables.args.w_strides;
+    const char* const base = static_cast<const char*>(tables.args.w);
+    const int count = tables.boxes.all_taps() * tables.octets;
+    for (int i = static_cast<int>(threadIdx.x); i < tables.units * cfg::kTileN; i += kThreads) {
+      const int unit = i / cfg::kTileN, column = i % cfg::kTileN;
+      u32 v[8] = {};
+      if (unit < count && column < tables.columns()) {
+        int phase[3], number[3];
+        const int channel = tables.channel_of(column, phase), first = 8 * (unit % tables.octets);
+        tables.pixel_of_unit(unit, number);
+        const i64 at = tables.filter_at(phase, channel, number);
+#pragma unroll
+        for (int e = 0; e < 8; ++e) {
+          if (at >= 0 && first + e < tables.read_channels())
+            v[e] = load_bits<kElementBytes>(base + (at + (first + e) * s.batch) * kElementBytes);
+        }
+      }
+      const u32 words[4] = {v[0] | v[1] << 16, v[2] | v[3] << 16, v[4] | v[5] << 16, v[6] | v[7] << 16};
+      store_shared(tables.filters() + i * kOctetBytes, words);
     }
   }
 };

@@ -7,7 +7,10 @@
 //   kDirection                TS_CONV_FORWARD or TS_CONV_BACKWARD_DATA
 //   kTypeA, kTypeB            of what is read, bf16 or f16; kTypeD: of the result
 //   kTileM                    the most results of a box; a warp has kTileM / kWarps of them, a multiple of 16
-//   kTileN                    channels of the result that a block multiplies at a time, a multiple of 16
+//   kTileN                    columns that a block multiplies at a time, a multiple of 16: channels of the result
+//   kAllPhases (bool)         of backward data of one group without dilation: columns are the channels of x of all phases, in whose
+//                             order they lie in x (all_phases.cuh); kTileN is at least as many, and may be 8. w is read
+//                             element by element; channels are rows of the epilogue
 //   kWarps, kBlocksPerSm
 //   kStages                   boxes in shared memory: one is multiplied, others come
 //   kRead                     channels that are read together: 8 or 4; those of the image that is read are a multiple of
@@ -17,8 +20,8 @@
 //
 // Launch: args.boxes, of at most kTileM results; kThreads threads; the grid that boxes.step is of. Dynamic shared
 // memory (direct/tables.cuh): kStages times args.stage_bytes, which is pixels * pitch; 16 bytes for each pixel, for each
-// of octets * taps, made even, and for zeros; 4 bytes for each of kTileM; 16 bytes for each of kTileN columns by
-// octets * taps.
+// of octets * taps, made even, and for zeros; 4 bytes for each of kTileM; of all phases 16 for each of kTileN columns; 16
+// bytes for each of kTileN columns by octets * taps.
 #pragma once
 
 #include "../../common/launch.cuh"
@@ -40,6 +43,23 @@ TS_DEVICE void find_places(const Tables& tables, int (&places)[kSixteens]) {
   }
 }
 
+// Two units of filters.
+TS_DEVICE void load_filters(u32 (&b)[kEights][2], u32 from) {
+  if constexpr (kEights == 1) {
+    load_two_matrices(b[0], from);
+  } else {
+#pragma unroll
+    for (int n = 0; n < kEights; n += 2) {
+      u32 four[4];
+      if constexpr (kForward || cfg::kAllPhases)
+        load_matrices(four, from + n * 128);
+      else
+        load_matrices_transposed(four, from + n * 128);
+      b[n][0] = four[0], b[n][1] = four[1], b[n + 1][0] = four[2], b[n + 1][1] = four[3];
+    }
+  }
+}
+
 // The products of a box with `count` units of filters.
 TS_DEVICE void multiply(const Tables& tables, u32 stage, const int (&places)[kSixteens], int count, Sums& sums) {
   const int lane = static_cast<int>(threadIdx.x) & 31;
@@ -57,34 +77,25 @@ TS_DEVICE void multiply(const Tables& tables, u32 stage, const int (&places)[kSi
 #pragma unroll
   for (int m = 0; m < kSixteens; ++m) {
 #pragma unroll
-    for (int e = 0; e < 4 * kEights; ++e) sums[m][e / 8][e / 4 % 2][e % 4] = 0.0f;
+    for (int e = 0; e < 4 * kEights; ++e) sums[m][e / 4][e % 4] = 0.0f;
   }
   if (count == 0) return;
   // Of the four matrices of a load of filters the units change first, then the eights of columns.
-  u32 filter = tables.filters() + ((lane >> 3 & 1) * kEights + (lane >> 4)) * 128 + (lane & 7) * 16;
+  u32 filter = tables.filters() + ((lane >> 3 & 1) * kEights + (kEights > 1 ? lane >> 4 : 0)) * 128 + (lane & 7) * 16;
   // Places and pixels of the next two units come before the products of these; behind the last they are read again.
   u32 a[kSixteens][4];
   load_results(a, next_place());
   int place = count > 2 ? next_place() : -1;
 #pragma unroll 2
   for (int unit = 0; unit < count; unit += 2) {
-    u32 b[kEights / 2][4], next[kSixteens][4];
-#pragma unroll
-    for (int n = 0; n < kEights / 2; ++n) {
-      if constexpr (kForward)
-        load_matrices(b[n], filter + 2 * n * 128);
-      else
-        load_matrices_transposed(b[n], filter + 2 * n * 128);
-    }
+    u32 b[kEights][2], next[kSixteens][4];
+    load_filters(b, filter);
     load_results(next, place);
     if (unit + 4 < count) place = next_place();
 #pragma unroll
-    for (int n = 0; n < kEights / 2; ++n) {
+    for (int n = 0; n < kEights; ++n) {
 #pragma unroll
-      for (int m = 0; m < kSixteens; ++m) {
-        multiply_add(sums[m][n][0], a[m][0], a[m][1], a[m][2], a[m][3], b[n][0], b[n][1]);
-        multiply_add(sums[m][n][1], a[m][0], a[m][1], a[m][2], a[m][3], b[n][2], b[n][3]);
-      }
+      for (int m = 0; m < kSixteens; ++m) multiply_add(sums[m][n], a[m][0], a[m][1], a[m][2], a[m][3], b[n][0], b[n][1]);
     }
 #pragma unroll
     for (int m = 0; m < kSixteens; ++m) {
@@ -101,17 +112,17 @@ TS_DEVICE void run_direct(const TsCudaConvArgs& args, u32 shared) {
   if (!it.is_there(sizes)) return;
   const Tables tables(args, shared);
   const Copies copies(tables);
-  Phase p = phase_of(args, it.phase());
+  Phase p = phase_of_box(args, it.phase());
   tables.prepare_units(p);
   tables.prepare();
-  const bool quads = Results::go_by_quads(tables);
+  const bool wide = Results::go_wide(tables);
   wait_for_previous_kernel();  // nothing of the tensors is read before
   let_next_kernel_start();
   __syncthreads();
   copies.bring_filters(it, p);
   const auto bring_ahead = [&](int stage) {
     if (ahead.is_there(sizes)) {
-      const Phase of_ahead = ahead.phase() == it.phase() ? p : phase_of(args, ahead.phase());
+      const Phase of_ahead = ahead.phase() == it.phase() ? p : phase_of_box(args, ahead.phase());
       copies.bring_pixels(ahead, of_ahead, tables.stage_at(stage));
       ahead = ahead.next(sizes);
     }
@@ -128,13 +139,14 @@ TS_DEVICE void run_direct(const TsCudaConvArgs& args, u32 shared) {
     bring_ahead(free);
     Sums sums;
     multiply(tables, tables.stage_at(stage), places, tables.units_of(p), sums);
-    results.store(it, p, sums, quads);
+    if constexpr (cfg::kAllPhases) PhaseColumns{tables}.mend(tables.stage_at(stage), Results::first_row(), sums);
+    results.store(it, p, sums, wide);
     const Item next = it.next(sizes);
     if (!next.is_there(sizes)) return;
     if (!next.shares_filters(it)) {
       __syncthreads();  // the filters are read no more
       if (next.phase() != it.phase()) {
-        p = phase_of(args, next.phase());
+        p = phase_of_box(args, next.phase());
         tables.prepare_units(p);
         __syncthreads();
       }

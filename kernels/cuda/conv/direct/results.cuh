@@ -1,25 +1,10 @@
 // The results of a box: GEMM's epilogue, and the store. A thread has rows and columns as products leave them.
 #pragma once
 
-#include "../../gemm/epilogue.cuh"
 #include "../store_if.cuh"
-#include "tables.cuh"
+#include "all_phases.cuh"
 
 namespace ts::conv {
-
-constexpr int kSixteens = cfg::kTileM / 16 / cfg::kWarps;  // of results, of a warp
-constexpr int kEights = cfg::kTileN / 8;
-static_assert(cfg::kTileM == 16 * kSixteens * cfg::kWarps && cfg::kTileN % 16 == 0);
-
-using Sums = float[kSixteens][kEights / 2][2][4];
-
-constexpr bool reads_tensors() {
-  for (int i = 0; i < cfg::kEpilogueLength; ++i) {
-    if (is_tensor(cfg::kEpilogue[i])) return true;
-  }
-  return false;
-}
-static_assert(!reads_tensors(), "an epilogue that reads tensors takes more registers than are left");
 
 // Where a thread's columns of sixteen belong, as gemm/epilogue.cuh asks for it, which reads vectors alone.
 struct ColumnPlace {
@@ -54,15 +39,16 @@ struct Results {
     }
   }
 
-  TS_DEVICE void store(const Item& it, const Phase& p, const Sums& sums, bool quads) const {
-    if (kMayStoreQuads && quads)
-      store_as<kMayStoreQuads>(it, p, sums);
+  TS_DEVICE void store(const Item& it, const Phase& p, const Sums& sums, bool wide) const {
+    if (kMayStoreWide && wide)
+      store_as<kMayStoreWide>(it, p, sums);
     else
       store_as<false>(it, p, sums);
   }
 
-  // Whether four elements may be stored at once.
-  static TS_DEVICE bool go_by_quads(const Tables& tables) {
+  // Whether four elements may be stored at once; of all phases' columns two.
+  static TS_DEVICE bool go_wide(const Tables& tables) {
+    if constexpr (cfg::kAllPhases) return PhaseColumns{tables}.go_by_pairs();
     const TsCudaConvArgs& args = tables.args;
     const TsConvStrides& s = kForward ? args.y_strides : args.x_strides;
     const i64 steps = s.batch | s.group | s.spatial[0] | s.spatial[1] | s.spatial[2] | tables.columns() |
@@ -72,13 +58,13 @@ struct Results {
 
  private:
   static constexpr int kBytes = bytes_of(cfg::kTypeD);
-  static constexpr bool kMayStoreQuads = cfg::kPairs && kBytes == 2;
+  static constexpr bool kMayStoreWide = cfg::kAllPhases || (cfg::kPairs && kBytes == 2);
 
   TS_DEVICE const TsConvStrides& strides() const { return kForward ? tables.args.y_strides : tables.args.x_strides; }
   // From one result of a phase to the next along a coordinate, in pixels of the result's image.
   TS_DEVICE int step(int d) const { return kForward ? 1 : static_cast<int>(tables.args.stride[d]); }
 
-  template <bool kQuads>
+  template <bool kWide>
   TS_DEVICE void store_as(const Item& it, const Phase& p, const Sums& sums) const {
     const TsCudaConvArgs& args = tables.args;
     const TsConvStrides& s = strides();
@@ -92,6 +78,28 @@ struct Results {
       whole = whole && left[d] >= of_box;
       begin += (p.first[d] + first * step(d)) * s.spatial[d] * kBytes;
     }
+    if constexpr (cfg::kAllPhases) {
+      store_columns<kWide>(it, begin, sums);
+    } else {
+      store_rows<kWide>(it, begin, left, whole, sums);
+    }
+  }
+
+  template <bool kPairs>
+  TS_DEVICE void store_columns(const Item& it, char* begin, const Sums& sums) const {
+    int first[3], rows[kSixteens][2];
+#pragma unroll
+    for (int d = 0; d < 3; ++d) first[d] = it.box(d) * tables.boxes.sizes.results[d] * step(d);
+#pragma unroll
+    for (int m = 0; m < kSixteens; ++m) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) rows[m][r] = row(m, r);
+    }
+    PhaseColumns{tables}.store<kPairs>(begin, first, offsets, rows, sums);
+  }
+
+  template <bool kQuads>
+  TS_DEVICE void store_rows(const Item& it, char* begin, const int (&left)[3], bool whole, const Sums& sums) const {
 #pragma unroll
     for (int m = 0; m < kSixteens; ++m) {
       bool there[2];
@@ -105,17 +113,17 @@ struct Results {
         }
       }
 #pragma unroll
-      for (int n = 0; n < kEights / 2; ++n) {
-        const int column = it.column() + 16 * n;
+      for (int n = 0; n < kEights; n += 2) {
+        const int column = it.column() + 8 * n;
         float v[8];
 #pragma unroll
-        for (int e = 0; e < 8; ++e) v[e] = sums[m][n][e / 4][e % 4];
+        for (int e = 0; e < 8; ++e) v[e] = sums[m][n + e / 4][e % 4];
         if constexpr (cfg::kEpilogueLength > 0) {
           const int lane = static_cast<int>(threadIdx.x) & 31;
           const ColumnPlace place{0, column + 2 * (lane & 3), 16, tables.columns(), it.group()};
           Operands<0, 16> operands;
-          operands.load(args, place);
-          operands.apply(args, place, v, {});
+          operands.load(tables.args, place);
+          operands.apply(tables.args, place, v, {});
         }
 #pragma unroll
         for (int r = 0; r < 2; ++r) store_row<kQuads>(begin + offsets[m][r], column, there[r], v, r);

@@ -47,7 +47,50 @@ struct Tables {
   }
 
   TS_DEVICE int read_channels() const { return static_cast<int>(kForward ? args.c : args.k); }
-  TS_DEVICE int columns() const { return static_cast<int>(kForward ? args.k : args.c); }
+  TS_DEVICE int columns() const {
+    int columns = static_cast<int>(kForward ? args.k : args.c);
+    if constexpr (cfg::kAllPhases) {
+#pragma unroll
+      for (int d = 0; d < 3; ++d) columns *= AllPhases::along(args, d);
+    }
+    return columns;
+  }
+  // A column's channel, and the phase that it is of, by coordinate.
+  TS_DEVICE int channel_of(int column, int (&phase)[3]) const {
+    const int c = static_cast<int>(args.c);
+    int rest = column / c;
+    const int channel = column - rest * c;
+#pragma unroll
+    for (int d = 2; d >= 0; --d) {
+      const int all = AllPhases::along(args, d), higher = rest / all;
+      phase[d] = rest - higher * all;
+      rest = higher;
+    }
+    return channel;
+  }
+  // The tap by which pixel `number` of y meets a phase along a coordinate; below zero, or beyond the last: none.
+  TS_DEVICE int tap_of(int d, int phase, int number) const {
+    return phase + static_cast<int>(args.pad[d]) - (AllPhases::earliest(args, d) + number) * static_cast<int>(args.stride[d]);
+  }
+  // In elements from the group's first one, of the column's first filter. Below zero: there is no such tap.
+  TS_DEVICE i64 filter_at(const int (&phase)[3], int channel, const int (&number)[3]) const {
+    i64 offset = channel * args.w_strides.channel;
+    bool there = true;
+#pragma unroll
+    for (int d = 0; d < 3; ++d) {
+      const int tap = tap_of(d, phase[d], number[d]);
+      there = there && static_cast<u32>(tap) < static_cast<u32>(args.filter[d]);
+      offset += tap * args.w_strides.spatial[d];
+    }
+    return there ? offset : -1;
+  }
+  // Of a unit's octets of a pixel: the pixel's number by coordinate, of those that a result meets.
+  TS_DEVICE void pixel_of_unit(int unit, int (&number)[3]) const {
+    const int pixel = unit / octets, row = pixel / boxes.sizes.taps[2];
+    number[0] = row / boxes.sizes.taps[1];
+    number[1] = row - number[0] * boxes.sizes.taps[1];
+    number[2] = pixel - row * boxes.sizes.taps[2];
+  }
   TS_DEVICE int units_of(const Phase& p) const { return p.taps[0] * p.taps[1] * p.taps[2] * octets; }
 
   TS_DEVICE u32 stage_at(int stage) const { return shared + stage * args.stage_bytes; }
@@ -55,7 +98,8 @@ struct Tables {
   TS_DEVICE u32 units_of_taps() const { return pixels() + kEntryBytes * boxes.all_pixels(); }
   TS_DEVICE u32 rows() const { return units_of_taps() + kEntryBytes * units; }
   TS_DEVICE u32 zeros() const { return rows() + kRowBytes * cfg::kTileM; }
-  TS_DEVICE u32 filters() const { return zeros() + kOctetBytes; }
+  TS_DEVICE u32 columns_of_phases() const { return zeros() + kOctetBytes; }
+  TS_DEVICE u32 filters() const { return columns_of_phases() + (cfg::kAllPhases ? kEntryBytes * cfg::kTileN : 0); }
 
   TS_DEVICE int row_at(int row) const { return load_word(rows() + kRowBytes * row); }
 
@@ -68,6 +112,7 @@ struct Tables {
     if (threadIdx.x == 0) store_shared(zeros(), none);
     prepare_pixels();
     prepare_rows();
+    if constexpr (cfg::kAllPhases) prepare_columns();
   }
 
   // Of a phase's units: bytes of the filters from their first tap and channel, where a unit begins from a result's first
@@ -100,6 +145,21 @@ struct Tables {
       const u32 entry[4] = {static_cast<u32>(bytes), static_cast<u32>(bytes >> 32), static_cast<u32>(d << 16 | h),
                             static_cast<u32>(w)};
       store_shared(pixels() + kEntryBytes * i, entry);
+    }
+  }
+  // Of a column of all phases: elements in x from a result's first pixel, the phase by coordinate, a byte each, and the
+  // channel; below zero: there is no such column.
+  TS_DEVICE void prepare_columns() const {
+    for (int column = static_cast<int>(threadIdx.x); column < cfg::kTileN; column += kThreads) {
+      int phase[3];
+      const int channel = channel_of(column, phase);
+      i64 offset = channel * args.x_strides.channel;
+#pragma unroll
+      for (int d = 0; d < 3; ++d) offset += phase[d] * args.x_strides.spatial[d];
+      const u32 entry[4] = {static_cast<u32>(offset), static_cast<u32>(offset >> 32),
+                            static_cast<u32>(phase[0] << 16 | phase[1] << 8 | phase[2]),
+                            static_cast<u32>(column < columns() ? channel : -1)};
+      store_shared(columns_of_phases() + kEntryBytes * column, entry);
     }
   }
   TS_DEVICE void prepare_rows() const {

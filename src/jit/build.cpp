@@ -177,7 +177,7 @@ class Builder {
       build_counters().failed_builds.fetch_add(1, std::memory_order_relaxed);
       if (compiled.error().code == ErrorCode::compile_failed)
         store_.publish_failure(jobs[0]->key, *jobs[0]->source, compiled.error());
-      finish(*jobs[0], std::unexpected(std::move(compiled.error())));
+      for (Job* job : jobs) finish(*job, std::unexpected(compiled.error()));  // of several when it was cancelled
       return;
     }
     EntryContent content{compiled->binary, compiled->log};

@@ -122,6 +122,23 @@ TEST_F(Build, AStopRequestLeavesTheRestCancelled) {
   EXPECT_EQ(store_->stats()->entries, built);
 }
 
+TEST_F(Build, ABatchThatIsCancelledIsOfAllItsSources) {
+  std::vector<Source> sources;
+  for (int i = 0; i < 4; ++i) sources.push_back(make_source("s" + std::to_string(i)));
+  sources[1].text = "stop";
+  BuildOptions options;
+  options.workers = 1;
+  options.batch = 4;
+  std::size_t done = 0;
+  options.progress = [&done](const BuildProgress& progress) { done = progress.done; };
+  for (const auto& result : build(*store_, toolchain_, sources, options)) {
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, ErrorCode::cancelled);
+  }
+  EXPECT_EQ(toolchain_.calls, 1) << "none is tried again";
+  EXPECT_EQ(done, 4u);
+}
+
 TEST_F(Build, ShortMemoryIsTriedOnceMore) {
   const auto result = build(*store_, toolchain_, make_source("m", "starve once"));
   EXPECT_TRUE(result.has_value());

@@ -65,6 +65,7 @@ class FakeToolchain final : public Toolchain {
       note(source->name);
       if (source->text.find("refuse") != std::string::npos)
         return fail(ErrorCode::compile_failed, "line 1: refused", "write something else");
+      if (source->text.find("stop") != std::string::npos) return fail(ErrorCode::cancelled, "stopped");
       if (source->text.find("crash") != std::string::npos) return fail(ErrorCode::internal, "the compiler crashed");
       if (source->text.find("starve once") != std::string::npos && call == 1)
         return fail(ErrorCode::out_of_memory, "no memory");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "choose/attention/cuda_terms.hpp"
 #include "choose/rounding.hpp"
 #include "instances/attention/cuda_resources.hpp"
 #include "instances/attention/gpu_signature.hpp"
@@ -101,15 +102,21 @@ std::int64_t pieces_of_even(std::int64_t items, std::int64_t blocks, double leas
   return busy < least_busy ? 0 : pieces;
 }
 
-/// The share of the peak that the row of the tile table reaches which the config was made from.
-double efficiency_of(const CudaAttentionPipeline& pipeline, const KernelConfig& config) {
+/// Seconds of the products of a step over an SM, at the share of the peak that the row of the tile table reaches which
+/// the config was made from. A narrower head than the row's widest has as many scores, so half of what it lacks counts.
+double seconds_of_products(const CudaAttentionPipeline& pipeline, const KernelConfig& config,
+                           const CudaAttentionResources& facts, const CudaReferenceChip& chip) {
   const AttentionSignature& s = config.attention();
   const Algorithm& a = config.algorithm;
   const auto row = std::ranges::find_if(pipeline.tiles, [&](const CudaTile& tile) {
     return tile.tile_m == a.tile[0] && tile.tile_n == a.tile[1] && tile.late_wait == a.late_wait &&
            tile.head_dim.holds(std::max(s.head_dim_qk, s.head_dim_v));
   });
-  return row == pipeline.tiles.end() ? 1 : row->efficiency;
+  const double rate = chip.tflops_of(s.data_type) * 1e12 / chip.sms;
+  const double depth = s.head_dim_qk + s.head_dim_v;
+  if (row == pipeline.tiles.end()) return 2.0 * facts.tile_rows * facts.tile_keys * depth / rate;
+  const double lacks = s.latent ? 0 : std::max(0.0, 2.0 * row->head_dim.high - depth);
+  return 2.0 * facts.tile_rows * facts.tile_keys * (depth + 0.5 * lacks) / (rate * row->efficiency);
 }
 
 }  // namespace
@@ -155,20 +162,27 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
   const double rate =
       chip.bytes_per_second * chip.reached_bandwidth * (narrow ? model.narrow_share : model.bandwidth_share);
   // A step takes as long as its copies or its products.
-  const double products = 2.0 * facts.tile_rows * facts.tile_keys * (s.head_dim_qk + s.head_dim_v) /
-                          (chip.tflops_of(s.data_type) * 1e12 / chip.sms * efficiency_of(pipeline, config));
+  const double products = seconds_of_products(pipeline, config, facts, chip);
   // Narrow keys of all of an SM's blocks are widened side by side; the figures are of head dims of 128.
   const auto widened = [&](int blocks) {
     const double keys = blocks * facts.warp_keys * (s.head_dim_qk + s.head_dim_v) / 256.0;
     return narrow ? (model.narrow_step_us + model.narrow_key_us * keys) * kMicrosecond : 0;
   };
-  const double alone =
-      std::max({model.copy_us * kMicrosecond / std::max<int>(1, config.algorithm.stages), products, widened(1)});
+  // Rows that straddle sectors, where the copy engine brings them.
+  const bool by_engine = config.algorithm.pipeline == Pipeline::decode_wgmma && spec.attention_model && !narrow;
+  const double straddling = by_engine
+                                ? 1e-9 * facts.tile_keys *
+                                      (row_ns(s.head_dim_qk, s.data_type, facts.exact_boxes, *spec.attention_model) +
+                                       row_ns(s.head_dim_v, s.data_type, facts.exact_boxes, *spec.attention_model))
+                                : 0;
+  const double alone = std::max(
+      {model.copy_us * kMicrosecond / std::max<int>(1, config.algorithm.stages), products, straddling, widened(1)});
   const auto slots = static_cast<double>(std::int64_t{chip.sms} * facts.blocks_per_sm);
   // Tiles of rows of one key head stand side by side: memory is read by the first, and L2 by the others.
   const double read_again = std::min(static_cast<double>(work.row_blocks), kReadsOfL2);
-  const double of_full_chip = std::max(
-      {slots * tile_bytes / (rate * read_again), facts.blocks_per_sm * products, widened(facts.blocks_per_sm)});
+  const double of_full_chip =
+      std::max({slots * tile_bytes / (rate * read_again), facts.blocks_per_sm * std::max(products, straddling),
+                widened(facts.blocks_per_sm)});
   const auto part_rows = static_cast<double>(std::min<std::int64_t>(rows, facts.tile_rows));
   // Kernels of caches of 8 bits, but of latent rows, are of one pipeline.
   constexpr double kListKeys = 64;

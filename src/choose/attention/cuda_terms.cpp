@@ -44,17 +44,6 @@ double multiplied_rows(const KernelConfig& config, const CudaAttentionResources&
   return facts.persistent ? of_tile + idle_rows * (rows - of_tile) : of_tile;
 }
 
-/// Nanoseconds that an SM takes for a row of keys or values: nothing that products do not hide, unless it straddles
-/// sectors.
-double row_ns(int head_dim, DataType type, bool exact_boxes, const CudaAttentionModel& model) {
-  constexpr int kSectorBits = 256, kBoxBits = 1024;
-  const int bits = head_dim * bits_of(type);
-  if (bits % kSectorBits == 0) return 0;
-  return bits / kBoxBits * model.straddling_box_ns + (bits % kBoxBits == 0 ? 0
-                                                      : exact_boxes        ? model.rest_box_ns
-                                                                           : model.cut_box_ns);
-}
-
 /// What an SM takes for so many elements of rows that begin anywhere, of which each warp loads its share by itself.
 double element_seconds(double elements, double warps, const CudaAttentionModel& model) {
   return 1e-9 * elements * (model.element_ns + model.element_wait_ns / warps);
@@ -73,6 +62,15 @@ double trait_seconds(const KernelConfig& config, const CudaAttentionModel& model
 }
 
 }  // namespace
+
+double row_ns(int head_dim, DataType type, bool exact_boxes, const CudaAttentionModel& model) {
+  constexpr int kSectorBits = 256, kBoxBits = 1024;
+  const int bits = head_dim * bits_of(type);
+  if (bits % kSectorBits == 0) return 0;
+  return bits / kBoxBits * model.straddling_box_ns + (bits % kBoxBits == 0 ? 0
+                                                      : exact_boxes        ? model.rest_box_ns
+                                                                           : model.cut_box_ns);
+}
 
 CudaAttentionTerms cuda_attention_terms(const KernelConfig& config, const CudaTile& row, const CudaSpec& spec,
                                         const CudaAttentionShape& shape) {

@@ -1,9 +1,14 @@
 #include "choose/attention_backward/cuda_sections.hpp"
 
 #include <algorithm>
+#include <cmath>
 
+#include "choose/attention_backward/cuda_walk_parts.hpp"
+#include "choose/rounding.hpp"
 #include "instances/attention_backward/cuda_resources.hpp"
 #include "kernels/cuda/attention/backward/abi.h"
+#include "problem/attention/problem.hpp"
+#include "problem/attention_backward/problem.hpp"
 
 namespace tilesmith {
 namespace {
@@ -13,6 +18,36 @@ constexpr std::int64_t kPassedTileBytes = kPassedRows * kPassedRows * 2;
 
 std::int64_t blocks_of(std::int64_t rows, std::int64_t size) {
   return (rows + size - 1) / size;
+}
+
+/// Whether items of dq end sooner by gradients of scores that items of keys pass than by their own: those have fewer
+/// products, these need not wait until all keys of a section are done, and fill the SMs that have no keys. Blocks wait
+/// for one another as long as for two launches (docs/log/2026-11-cuda-backward.md).
+bool is_worth_passing(const AttentionBackwardProblem& p, const KernelConfig& products, const CudaSpec& spec,
+                      double efficiency, std::int64_t sections) {
+  constexpr double kLaunches = 2, kRows = kPassedRows, kQueries = 2 * kRows;  // of an item of dq
+  const CudaReferenceChip& chip = spec.reference;
+  const double pairs = static_cast<double>(p.batch * p.heads_q) * static_cast<double>(p.seqlen_q * p.seqlen_k);
+  const double visible = visible_pairs(forward_of(p)) / pairs, sms = chip.sms;
+  const double qk = ceil_div(static_cast<double>(p.head_dim_qk), 16.0) * 16;
+  const double v = ceil_div(static_cast<double>(p.head_dim_v), 16.0) * 16;
+  const double column = 2 * kRows * kRows / (chip.tflops_of(p.data_type) * 1e12 / sms * efficiency);  // seconds
+  const auto parts = static_cast<double>(cuda_walk_parts(p, products, spec).all());
+  const auto heads = static_cast<double>(p.batch * p.heads_q), heads_kv = static_cast<double>(p.batch * p.heads_kv);
+  const double key_blocks = ceil_div(static_cast<double>(p.seqlen_k), kRows);
+  const double key_items = heads_kv * key_blocks * parts;
+  const double query_items = heads * ceil_div(static_cast<double>(p.seqlen_q), kQueries);
+  // Of an item, and a step for its start and end.
+  const double of_keys = (heads / heads_kv * ceil_div(static_cast<double>(p.seqlen_q), kRows) * visible / parts + 1) *
+                         column * 2 * (qk + v);
+  const double steps = key_blocks * visible + 1;
+  const double of_passed = steps * column * 2 * qk, of_own = steps * column * 2 * (2 * qk + v);
+  // Items of dq of a section before fill SMs that have no keys of the next.
+  const auto rounds = [&](double items) { return sections > 1 ? items / sms : std::ceil(items / sms); };
+  const double passing =
+      rounds(key_items) * of_keys + rounds(query_items) * of_passed + kLaunches * chip.launch_us * 1e-6;
+  const double own = std::max({(key_items * of_keys + query_items * of_own) / sms, of_keys, of_own});
+  return passing < own;
 }
 
 const CudaPassedGradients* figures_of(const CudaSpec& spec, const KernelConfig& products) {
@@ -46,6 +81,7 @@ PassedGradients passed_gradients(const AttentionBackwardProblem& p, const Kernel
   const std::int64_t tiles_of_head = p.heads_q / p.heads_kv * passed.key_blocks * blocks_of(p.seqlen_q, kPassedRows);
   const std::int64_t places = std::min<std::int64_t>(passed.sections, TS_CUDA_BACKWARD_SECTIONS) * width;
   if (tiles_of_head > figures->most_bytes / kPassedTileBytes / places) return {};
+  if (!is_worth_passing(p, products, spec, figures->efficiency, passed.sections)) return {};
   passed.section_heads = width;
   passed.tile_bytes = places * tiles_of_head * kPassedTileBytes;
   passed.counts = heads + passed.sections;

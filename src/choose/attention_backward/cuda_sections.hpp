@@ -27,8 +27,8 @@ struct PassedGradients {
   [[nodiscard]] bool any() const { return section_heads > 0; }
 };
 
-/// None where the products cannot pass them, the spec has no figures for it, or the gradients take more memory than it
-/// grants.
+/// None where the products cannot pass them, the spec has no figures for it, the gradients take more memory than it
+/// grants, or few items of keys would keep all others waiting.
 [[nodiscard]] PassedGradients passed_gradients(const AttentionBackwardProblem& problem, const KernelConfig& products,
                                                const CudaSpec& spec);
 

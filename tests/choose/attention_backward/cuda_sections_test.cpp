@@ -106,5 +106,30 @@ TEST(PassedGradients, ArePredictedToBeFaster) {
             rank(without, p)->candidates.front().predicted_seconds);
 }
 
+TEST(PassedGradients, AreNoneWhereFewKeysWouldKeepTheRestWaiting) {
+  const auto passes = [](std::int64_t batch, std::int64_t heads_q, std::int64_t heads_kv, std::int64_t seqlen_q,
+                         std::int64_t seqlen_k, std::int64_t head_dim, MaskKind mask = MaskKind::none) {
+    return passed({.batch = batch,
+                   .heads_q = heads_q,
+                   .heads_kv = heads_kv,
+                   .seqlen_q = seqlen_q,
+                   .seqlen_k = seqlen_k,
+                   .head_dim_qk = head_dim,
+                   .head_dim_v = head_dim,
+                   .mask = mask},
+                  testing::cuda_arch("sm_90a"))
+        .any();
+  };
+  // As timed with and without, an H200 (docs/log/2026-11-cuda-backward.md).
+  EXPECT_FALSE(passes(1, 22, 1, 247, 247, 232));
+  EXPECT_FALSE(passes(5, 24, 2, 885, 393, 192));
+  EXPECT_FALSE(passes(6, 24, 2, 236, 198, 256, MaskKind::bottom_right));
+  EXPECT_FALSE(passes(6, 1, 1, 352, 183, 136));
+  EXPECT_TRUE(passes(1, 12, 1, 57, 493, 256));
+  EXPECT_TRUE(passes(5, 24, 2, 174, 77, 256));
+  EXPECT_TRUE(passes(16, 8, 8, 1024, 1024, 192, MaskKind::bottom_right));
+  EXPECT_TRUE(passes(2, 8, 2, 4096, 4096, 256, MaskKind::bottom_right));
+}
+
 }  // namespace
 }  // namespace tilesmith

@@ -13,6 +13,7 @@
 #include "choose/attention/cuda_few_queries.hpp"
 #include "choose/attention/cuda_terms.hpp"
 #include "choose/attention/gpu_signature.hpp"
+#include "choose/attention/seen_queries.hpp"
 #include "choose/attention/whole_rows.hpp"
 #include "choose/gpu_serves.hpp"
 #include "instances/attention/cuda.hpp"
@@ -222,6 +223,11 @@ std::vector<Candidate> candidates_for(const CudaSpec& spec, const AttentionSigna
   return candidates;
 }
 
+/// The problem that tiles compute: without queries whose zeros a launch of its own writes.
+AttentionProblem computed(const CudaSpec& spec, const AttentionProblem& problem) {
+  return fills_hidden_queries(spec, problem) ? with_seen_queries(problem) : problem;
+}
+
 /// The same and, where rows begin anywhere, the kernels that compute the problem on copies, as predictions rank both.
 std::vector<Candidate> all_candidates_for(const CudaSpec& spec, const AttentionSignature& signature,
                                           const AttentionProblem& problem) {
@@ -240,13 +246,15 @@ std::vector<Candidate> all_candidates_for(const CudaSpec& spec, const AttentionS
 
 Result<Ranking> rank(const CudaSpec& spec, const AttentionProblem& problem) {
   const AttentionSignature signature = gpu_signature_of(problem);
-  std::vector<Candidate> candidates = all_candidates_for(spec, signature, problem);
+  std::vector<Candidate> candidates = all_candidates_for(spec, signature, computed(spec, problem));
+  if (fills_hidden_queries(spec, problem))
+    for (Candidate& one : candidates) one.predicted_seconds += fill_seconds(spec, problem);
   if (candidates.empty()) return std::unexpected(why_none(spec, signature, cuda_attention_shape(problem)));
   return Ranking{std::move(candidates), is_fitted_for(spec, signature) ? "fitted model" : "tile table"};
 }
 
 std::vector<ModelTerms> model_terms(const CudaSpec& spec, const AttentionProblem& problem) {
-  const CudaAttentionShape shape = cuda_attention_shape(problem);
+  const CudaAttentionShape shape = cuda_attention_shape(computed(spec, problem));
   std::vector<ModelTerms> out;
   walk_cuda_attention(spec, gpu_signature_of(problem), packings_of(shape),
                       [&](const KernelConfig& config, const CudaTile& row, const auto* refused) {
@@ -273,8 +281,8 @@ Status serves(const CudaSpec& spec, const KernelConfig& config, const AttentionP
 
 Result<std::vector<Refusal>> refusals(const CudaSpec& spec, const AttentionProblem& problem) {
   const AttentionSignature signature = gpu_signature_of(problem);
-  const CudaAttentionShape shape = cuda_attention_shape(problem);
-  RefusalList list(all_candidates_for(spec, signature, problem));
+  const CudaAttentionShape shape = cuda_attention_shape(computed(spec, problem));
+  RefusalList list(all_candidates_for(spec, signature, computed(spec, problem)));
   walk_cuda_attention(
       spec, signature, packings_of(shape), [&](const KernelConfig& config, const CudaTile&, const auto* refused) {
         if (refused != nullptr)

@@ -48,6 +48,8 @@ INSTANTIATE_TEST_SUITE_P(Sm90a, Regret,
                                            Bound{"sm_90a", "attention_bf16_sm_90a_859.csv", 1.02, 1.2},
                                            Bound{"sm_90a", "attention_bf16_sm_90a_860.csv", 1.02, 1.25},
                                            Bound{"sm_90a", "attention_bf16_sm_90a_861.csv", 1.02, 1.15},
+                                           Bound{"sm_90a", "attention_bf16_sm_90a_862.csv", 1.02, 1.16},
+                                           Bound{"sm_90a", "attention_bf16_sm_90a_863.csv", 1.02, 1.16},
                                            Bound{"sm_90a", "attention_bf16_sm_90a_steps.csv", 1.02, 1.15},
                                            Bound{"sm_90a", "conv_bf16_sm_90a.csv", 1.04, 1.23},
                                            Bound{"sm_90a", "conv_bf16_sm_90a_held_out.csv", 1.03, 1.49}));

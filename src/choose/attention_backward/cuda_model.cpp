@@ -37,7 +37,7 @@ double predicted_seconds(const KernelConfig& products, const CudaBackwardTile& r
   const bool in_turn = products.attention().deterministic && adds;
   constexpr double kOrderedShare = 0.95;  // of the rate, where blocks add in turn; measured: 0.93 to 1
   const PassedGradients passed = passed_gradients(p, products, spec);
-  const double share = (passed.any() ? passed.efficiency : row.efficiency) * (in_turn ? kOrderedShare : 1);
+  const double share = (passed.efficiency > 0 ? passed.efficiency : row.efficiency) * (in_turn ? kOrderedShare : 1);
   const double rate = chip.tflops_of(p.data_type) * 1e12 / chip.sms * share;
   const double of_products = std::max(ceil_div(blocks, number(chip.sms)) * steps, blocks > 0 ? longest : 0) *
                              backward_step_flops(p, tile, keys) / rate;

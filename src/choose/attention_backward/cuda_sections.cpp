@@ -81,7 +81,8 @@ PassedGradients passed_gradients(const AttentionBackwardProblem& p, const Kernel
   const std::int64_t tiles_of_head = p.heads_q / p.heads_kv * passed.key_blocks * blocks_of(p.seqlen_q, kPassedRows);
   const std::int64_t places = std::min<std::int64_t>(passed.sections, TS_CUDA_BACKWARD_SECTIONS) * width;
   if (tiles_of_head > figures->most_bytes / kPassedTileBytes / places) return {};
-  if (!is_worth_passing(p, products, spec, figures->efficiency, passed.sections)) return {};
+  if (!is_worth_passing(p, products, spec, figures->efficiency, passed.sections))
+    return {.efficiency = figures->efficiency};
   passed.section_heads = width;
   passed.tile_bytes = places * tiles_of_head * kPassedTileBytes;
   passed.counts = heads + passed.sections;

@@ -22,7 +22,7 @@ struct PassedGradients {
   std::int64_t key_blocks = 0;  ///< items of a head of keys
   std::int64_t tile_bytes = 0;  ///< of the gradients
   std::int64_t counts = 0;      ///< of what is done, 4 bytes each
-  double efficiency = 0;        ///< of the spec
+  double efficiency = 0;        ///< of the spec; of calls, too, that could pass them and are faster without
 
   [[nodiscard]] bool any() const { return section_heads > 0; }
 };

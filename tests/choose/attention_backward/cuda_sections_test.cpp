@@ -120,6 +120,12 @@ TEST(PassedGradients, AreNoneWhereFewKeysWouldKeepTheRestWaiting) {
                   testing::cuda_arch("sm_90a"))
         .any();
   };
+  // What is faster without is not said to be slower: mma_sm80 would go first.
+  const AttentionBackwardProblem few{
+      .batch = 1, .heads_q = 4, .heads_kv = 4, .seqlen_q = 163, .seqlen_k = 116, .head_dim_qk = 192, .head_dim_v = 192};
+  EXPECT_FALSE(passed(few).any());
+  EXPECT_EQ(rank(testing::cuda_arch("sm_90a"), few).value().candidates.front().recipe.main().algorithm.pipeline,
+            Pipeline::flash);
   // As timed with and without, an H200 (docs/log/2026-11-cuda-backward.md).
   EXPECT_FALSE(passes(1, 22, 1, 247, 247, 232));
   EXPECT_FALSE(passes(5, 24, 2, 885, 393, 192));

@@ -187,9 +187,9 @@ int blocks_at_a_time(const KernelConfig& config, const CudaGemmResources& facts,
 /// them may have alone where half of all are busy: it then takes not quite half the time.
 double own_columns_seconds(const KernelConfig& config, const CudaGemmResources& facts, const CudaSpec& spec,
                            const CudaGemmShape& shape, int parts) {
-  constexpr double kAlone = 1.1, kSoonShared = 1.43, kCopiesOnce = 1.85;
   const Algorithm& a = config.algorithm;
-  if (spec.gemm.pair_bytes_per_second == 0 || shape.grouping != GemmGrouping::none || shape.m > a.tile[0]) return 0;
+  const CudaGemmPair& pair = spec.gemm.pair;
+  if (pair.bytes_per_second == 0 || shape.grouping != GemmGrouping::none || shape.m > a.tile[0]) return 0;
   const double columns = std::min<double>(a.tile[1], static_cast<double>(shape.n));
   // A stream's part of k has few tiles beside it that read the same part of A.
   const double rows = parts > 1 && a.pipeline == Pipeline::skinny_tma ? static_cast<double>(shape.m) : 0;
@@ -200,7 +200,7 @@ double own_columns_seconds(const KernelConfig& config, const CudaGemmResources& 
   // The blocks of a cluster stand side by side.
   const bool in_pairs = 2 * items > places || a.cluster[0] * a.cluster[1] > 1;
   const CudaGemmStream* stream = stream_of(a, spec);
-  double rate = stream != nullptr ? stream->pair_bytes_per_second : spec.gemm.pair_bytes_per_second;
+  double rate = stream != nullptr ? stream->pair_bytes_per_second : pair.bytes_per_second;
   // With a block for half to three quarters of the SMs, the next kernel's take the idle ones beside busy ones first;
   // where an SM has room for two blocks, with fewer too.
   if (stream != nullptr && (in_pairs || facts.blocks_per_sm > 1) && 4 * items < 3 * places) rate *= stream->between;
@@ -210,7 +210,10 @@ double own_columns_seconds(const KernelConfig& config, const CudaGemmResources& 
   const bool soon_shared = stream != nullptr && 4 * items > places && 5 * items < 2 * places;
   // Clusters that copy A once leave more of the way to B: five products of 36 to 97 x 7168 x 2048 by fours took 0.95 to
   // 0.97 of what they are said to take with 2 (bf16, H200).
-  const double shared = a.cluster[1] > 1 ? kCopiesOnce : in_pairs ? 2 : soon_shared ? kSoonShared : kAlone;
+  const double shared = a.cluster[1] > 1 ? pair.copies_once
+                        : in_pairs       ? pair.shared
+                        : soon_shared    ? pair.soon_shared
+                                         : pair.alone;
   return rate == 0 ? 0 : bytes * blocks * shared / rate;
 }
 

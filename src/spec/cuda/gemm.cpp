@@ -114,6 +114,16 @@ Result<CudaGemmStream> read_stream(const JsonReader& reader) {
   return out;
 }
 
+Result<CudaGemmPair> read_pair(const JsonReader& reader) {
+  CudaGemmPair out;
+  TS_TRY(read_figures(reader, {{"bytes_per_second", &out.bytes_per_second},
+                               {"alone", &out.alone},
+                               {"soon_shared", &out.soon_shared},
+                               {"shared", &out.shared},
+                               {"copies_once", &out.copies_once}}));
+  return out;
+}
+
 Result<CudaGemmPipeline> read_pipeline(const std::string& name, const JsonReader& reader) {
   TS_TRY(reader.only({"instruction", "data_types", "weights", "tiles"}));
   CudaGemmPipeline out;
@@ -182,7 +192,7 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
                       "apart_row_ns",
                       "straddle_ns",
                       "cut_straddle_ns",
-                      "pair_bytes_per_second",
+                      "pair",
                       "stream",
                       "portable",
                       "b_first_m",
@@ -252,9 +262,8 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
     TS_TRY(figure(placed.at("step"), spec.placed_step));
     if (!(spec.placed_step > 0) || spec.placed_step > 1) return placed.at("step").refuse("a share above 0, at most 1");
   }
-  if (reader.has("pair_bytes_per_second")) {
-    TS_ASSIGN(spec.pair_bytes_per_second, reader.at("pair_bytes_per_second").number());
-    if (!(spec.pair_bytes_per_second > 0)) return reader.at("pair_bytes_per_second").refuse("a number above 0");
+  if (reader.has("pair")) {
+    TS_ASSIGN(spec.pair, read_pair(reader.at("pair")));
   }
   if (reader.has("stream")) {
     const JsonReader stream = reader.at("stream");

@@ -66,6 +66,16 @@ struct CudaGemmStream {
   double others = 1;                 ///< and of what those of other types take
 };
 
+/// Two SMs that share a way (a TPC) to memory: what they read of it when it is in no cache, and as how many blocks an
+/// SM's block counts that reads columns of B which no other block reads.
+struct CudaGemmPair {
+  double bytes_per_second = 0;  ///< of both; 0: not known
+  double alone = 1;             ///< the other SM is idle
+  double soon_shared = 1;       ///< it is, but the next launch's blocks of a stream come beside busy SMs
+  double shared = 2;            ///< the other SM reads columns of its own
+  double copies_once = 2;       ///< the same in clusters that copy A once, which leaves more of the way to B
+};
+
 /// How much of the shorter of the two times is hidden, that of the blocks and that of memory: the power in which both
 /// are joined (choose/overlapped.hpp). The higher, the more.
 struct CudaGemmOverlap {
@@ -101,9 +111,7 @@ struct CudaGemmSpec {
   /// The same where no SM reads the columns of B that another does: of a round of one row of tiles, and of clusters
   /// that share tiles by k. At least `row_ns`.
   double apart_row_ns = 0;
-  /// Bytes a second that two SMs which share a way (a TPC) read from memory, when what they read is in no cache. 0: not
-  /// known.
-  double pair_bytes_per_second = 0;
+  CudaGemmPair pair;
   CudaGemmStream mma_stream, wgmma_stream;
   /// Nanoseconds a stage takes at least for each row of operands that a block asks for where every SM does, and rows
   /// are no multiple of 32 bytes: the 128 bytes of a step lie in five sectors of every second row then, not four.

@@ -17,7 +17,7 @@ import fitting
 OF_STREAM = ("launch_us", "box_ns", "end_us", "pair_bytes_per_second", "between", "power", "fp8", "others")
 FIGURES = [
     *(("wgmma", figure) for figure in OF_STREAM),
-    *(("mma", figure) for figure in OF_STREAM),
+    *(("mma", figure) for figure in (*OF_STREAM, "sum_ns")),
     *(("pair", figure) for figure in ("bytes_per_second", "alone", "soon_shared", "shared", "copies_once")),
 ]
 MOST_ROWS = 128

@@ -112,8 +112,11 @@ TEST(CudaSpec, BrokenOnesSayFilePathValueAndWhatWouldBeRight) {
   says("\"uneven_end\": 0.1", "\"uneven_end\": -0.1", "$.attention_fwd.model.uneven_end is -0.1");
   says("\"missing_block\": 0.2", "\"missing_block\": 20", "$.attention_fwd.model.missing_block is 20");
   says("\"neighbours\": 16", "\"neighbours\": 0", "$.gemm.neighbours is 0");
+  says("\"one_round\": {\"power\": 3", "\"one_round\": {\"power\": 0", "$.gemm.one_round.power is 0");
   says("\"soon_shared\": 1.43", "\"soon_shared\": 0", "$.gemm.pair.soon_shared is 0");
   says("\"copies_once\": 1.85", "\"copies_one\": 1.85", "did you mean 'copies_once'");
+  says("\"sum_ns\": 0.3", "\"sum_ns\": 0", "$.gemm.stream.mma.sum_ns is 0");
+  says("\"shared_more\": 0.02", "\"shared_mor\": 0.02", "did you mean 'shared_more'");
   says("\"placed\": {\"blocks\": 8", "\"placed\": {\"blocks\": 1", "$.gemm.placed.blocks is 1");
   says("\"rest_box_ns\": 2.5", "\"rest_box_ns\": -1", "$.attention_fwd.model.rest_box_ns is -1");
   says("\"element_ns\": 0.135", "\"element_ns\": -1", "$.attention_fwd.model.element_ns is -1");

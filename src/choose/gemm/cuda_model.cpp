@@ -129,9 +129,11 @@ double step_microseconds(const KernelConfig& config, const CudaGemmResources& fa
   // SMs that share no columns got 10.8 to 12.6 TB/s from L2 together, others up to 17 (one round of 60 to 132 tiles
   // with 64 columns and more, H200). In clusters that copy A once their way from L2 bounded none: memory did.
   const bool one_row = shape.grouping == GemmGrouping::none && shape.m <= a.tile[0] && busy <= 1 && a.cluster[1] == 1;
-  // So do parts where they are many: 528 x 16 x 80592 by 64 x 64 in 14 took 37.7 us, in 12 by clusters of four 30.6.
+  // So do parts where they are many: 528 x 16 x 80592 by 64 x 64 in 14 took 37.7 us, in 12 by clusters of four 30.6;
+  // 391 x 472 x 49552 by 128 x 128 in eight 60.7, and in clusters that copy for each other 54.5.
   constexpr int kManyParts = 8;
-  const double way_ns = a.cluster_k > 1 || one_row || parts > kManyParts ? spec.gemm.apart_row_ns : spec.gemm.row_ns;
+  const bool many_parts = parts >= kManyParts && a.cluster[0] * a.cluster[1] == 1;
+  const double way_ns = a.cluster_k > 1 || one_row || many_parts ? spec.gemm.apart_row_ns : spec.gemm.row_ns;
   const double straddling_rows = (straddles.a ? rows_a / a.cluster[1] : 0) + (straddles.b ? rows_b / a.cluster[0] : 0);
   // Requests of a row. Across k a cluster's blocks each ask for a part of what they share; all get all.
   const auto requests = [&](double lines_of_row, bool along_k, bool straddle, int shared_by) {
@@ -315,6 +317,28 @@ double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmResource
 
 namespace {
 
+/// The figures of a round of three rows of tiles and more that nothing else bounds; null of others. Beside them tiles
+/// of one warpgroup took 0.80 to 0.93 of their estimate at n of 576 to 2880 and 1.0 where B is 134 MB (H200): SMs get
+/// more from L2 than in rounds that follow one another, and memory hides less.
+const CudaGemmOneRound* one_round_of(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape,
+                                     const CudaGemmWork& work, double rounds) {
+  const Algorithm& a = config.algorithm;
+  const bool whole = a.pipeline == Pipeline::warp_specialized && work.splits == 1 && !a.stream_k &&
+                     a.cluster[0] * a.cluster[1] * a.cluster_k == 1 && shape.grouping == GemmGrouping::none;
+  const Straddling straddles = straddling(std::get<GemmSignature>(config.signature), shape);
+  const bool shared = whole && rounds == 1 && shape.m > 2 * a.tile[0] && !straddles.a && !straddles.b;
+  return shared && spec.gemm.one_round ? &*spec.gemm.one_round : nullptr;
+}
+
+/// What tiles that their warpgroups share take longer in long products. Of 76 of 0.5 ms and more those in turns took 1
+/// to 3 % less beside their estimates than those of 256 columns beside theirs, most in fp8 beyond 2 ms (H200).
+double shared_more(const KernelConfig& config, const CudaSpec& spec, double seconds) {
+  const Algorithm& a = config.algorithm;
+  if (a.pipeline != Pipeline::warp_specialized || a.ping_pong || !spec.gemm.long_products) return 0;
+  const double beyond = seconds / (1e-6 * spec.gemm.long_products->us) - 1;
+  return spec.gemm.long_products->shared_more * std::clamp(beyond, 0.0, 1.0);
+}
+
 /// A launch that copies what has rows of no whole 16 bytes; where both have such, the pointers, so both.
 double padding_seconds(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape) {
   if (!cuda_gemm_pads(config, shape)) return 0;
@@ -334,8 +358,13 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmResources& fa
   const double rounds = groups ? expected_rounds(config, facts, spec, shape) : real(ceil_div(work.items, at_a_time));
   const CudaGemmTile* lone = row_of_lone_turn(config, spec, shape, rounds);
   const double lone_seconds = lone != nullptr ? 1e-6 * spec.gemm.lone_turn_us : 0;
+  const CudaGemmOneRound* one_round = one_round_of(config, spec, shape, work, rounds);
+  const double share = one_round == nullptr            ? 1
+                       : config.algorithm.wave[0] == 1 ? one_round->step
+                                                       : one_round->large_step;
   const double item =
-      cuda_gemm_item_seconds(config, facts, lone != nullptr ? lone : row, spec, shape, work.splits) + lone_seconds;
+      share *
+      (cuda_gemm_item_seconds(config, facts, lone != nullptr ? lone : row, spec, shape, work.splits) + lone_seconds);
   // Stream-K leaves one part of a tile in memory, reads another and its own.
   const double seconds = config.algorithm.stream_k
                              ? real(work.items) / real(std::max<std::int64_t>(work.blocks, 1)) * item +
@@ -345,8 +374,13 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmResources& fa
   // A stream's warps wait for each other, which hides less of the shorter time.
   if (const CudaGemmStream* stream = stream_of(config.algorithm, spec)) {
     const double of_type = is_fp8(std::get<GemmSignature>(config.signature).a) ? stream->fp8 : stream->others;
-    const double factor = config.algorithm.tile[0] > 16 ? 1 : of_type;
-    return 1e-6 * stream->launch_us + overlapped(seconds, stream->memory * memory, stream->power) * factor;
+    const Algorithm& a = config.algorithm;
+    const bool many_rows = a.tile[0] > 16;
+    const double factor = many_rows ? 1 : of_type;
+    // Sums of many rows take long to add up between the warps, and the next group of columns waits for them: 17 x 38648
+    // x 80 by 24 x 80 took 2.9 us longer than the median candidate beside what is said, in four rounds (bf16, H200).
+    const double sums = many_rows ? 1e-9 * stream->sum_ns * a.tile[0] * a.tile[1] * rounds : 0;
+    return 1e-6 * stream->launch_us + overlapped(seconds + sums, stream->memory * memory, stream->power) * factor;
   }
   // Groups of few rows: large tiles multiply mostly what the groups do not have, which memory's time hides only in
   // part. Else all but the longer is hidden nearly whole.
@@ -354,8 +388,14 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmResources& fa
   const bool in_two_rows = config.algorithm.pipeline == Pipeline::warp_specialized && rounds > 1 &&
                            shape.m > config.algorithm.tile[0] && shape.m <= 2 * config.algorithm.tile[0];
   const CudaGemmOverlap& overlap = spec.gemm.overlap;
-  const double power = groups ? 2 : in_parts ? overlap.parts : in_two_rows ? overlap.two_rows : overlap.tiles;
-  return spec.reference.launch_us * 1e-6 + overlapped(seconds, memory, power) + padding_seconds(config, spec, shape);
+  const double power = groups        ? 2
+                       : in_parts    ? overlap.parts
+                       : in_two_rows ? overlap.two_rows
+                       : one_round   ? one_round->power
+                                     : overlap.tiles;
+  const double product = overlapped(seconds, memory, power);
+  return spec.reference.launch_us * 1e-6 + product * (1 + shared_more(config, spec, product)) +
+         padding_seconds(config, spec, shape);
 }
 
 double predicted_list_seconds(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,

@@ -119,7 +119,7 @@ void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemm
 
   const int rows = a.transpose_c ? tile_n : tile_m, columns = a.transpose_c ? tile_m : tile_n;  // of wgmma
   const int warpgroup_rows = a.ping_pong ? rows : rows / warpgroups;
-  if (turned > 0 && !s.epilogue_ops.empty() && turned_shares_are_boxes(tile_m, shares))
+  if (turned > 0 && turned_shares_are_boxes(tile_m, shares))
     facts.turned_blocks = ceil_div(own_rows, 64) * warpgroup_rows / 64;
   facts.accumulators = warpgroup_rows / 64 * columns / 2 * (has_block_scales(s) ? 2 : 1);
   redistribute_registers(warpgroups, a.cluster[0] * a.cluster[1] > 1, facts);

@@ -94,8 +94,8 @@ Result<CudaGemmTile> read_tile(const JsonReader& reader) {
 }
 
 Result<CudaGemmStream> read_stream(const JsonReader& reader) {
-  TS_TRY(reader.only({"launch_us", "box_ns", "converted_column_ns", "end_us", "pair_bytes_per_second", "between",
-                      "memory", "power", "fp8", "others"}));
+  TS_TRY(reader.only({"launch_us", "box_ns", "converted_column_ns", "end_us", "sum_ns", "pair_bytes_per_second",
+                      "between", "memory", "power", "fp8", "others"}));
   CudaGemmStream out;
   const auto figure = [&](std::string_view field, double& into) -> Status {
     TS_ASSIGN(into, reader.at(field).number());
@@ -105,6 +105,7 @@ Result<CudaGemmStream> read_stream(const JsonReader& reader) {
   TS_TRY(figure("box_ns", out.box_ns));
   if (reader.has("converted_column_ns")) TS_TRY(figure("converted_column_ns", out.converted_column_ns));
   TS_TRY(figure("end_us", out.end_us));
+  if (reader.has("sum_ns")) TS_TRY(figure("sum_ns", out.sum_ns));
   TS_TRY(figure("pair_bytes_per_second", out.pair_bytes_per_second));
   TS_TRY(figure("between", out.between));
   TS_TRY(figure("memory", out.memory));
@@ -183,30 +184,15 @@ Result<std::vector<CudaGemmPipeline>> read_cuda_pipelines(const JsonReader& read
 }
 
 Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
-  TS_TRY(reader.only({"join",
-                      "cluster_join",
-                      "efficiency_without_row",
-                      "int8_ping_pong",
-                      "lone_turn_us",
-                      "row_ns",
-                      "apart_row_ns",
-                      "straddle_ns",
-                      "cut_straddle_ns",
-                      "pair",
-                      "stream",
-                      "portable",
-                      "b_first_m",
-                      "neighbours",
-                      "placed",
-                      "late_launch_dependents",
-                      "transpose_us",
-                      "turned_us",
-                      "scale_us",
-                      "list_gflop",
-                      "overlap",
-                      "pad_us",
-                      "epilogues",
-                      "pipelines"}));
+  TS_TRY(reader.only({"join",           "cluster_join", "efficiency_without_row",
+                      "int8_ping_pong", "lone_turn_us", "row_ns",
+                      "apart_row_ns",   "straddle_ns",  "cut_straddle_ns",
+                      "long",           "one_round",    "pair",
+                      "stream",         "portable",     "b_first_m",
+                      "neighbours",     "placed",       "late_launch_dependents",
+                      "transpose_us",   "turned_us",    "scale_us",
+                      "list_gflop",     "overlap",      "pad_us",
+                      "epilogues",      "pipelines"}));
   CudaGemmSpec spec;
   const auto figure = [](const JsonReader& from, double& into) -> Status {
     TS_ASSIGN(into, from.number());
@@ -261,6 +247,15 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
     TS_ASSIGN(spec.placed_blocks, placed.at("blocks").integer<int>(2, 8));
     TS_TRY(figure(placed.at("step"), spec.placed_step));
     if (!(spec.placed_step > 0) || spec.placed_step > 1) return placed.at("step").refuse("a share above 0, at most 1");
+  }
+  if (reader.has("long")) {
+    CudaGemmLong& products = spec.long_products.emplace();
+    TS_TRY(read_figures(reader.at("long"), {{"us", &products.us}, {"shared_more", &products.shared_more}}));
+  }
+  if (reader.has("one_round")) {
+    CudaGemmOneRound& one = spec.one_round.emplace();
+    TS_TRY(read_figures(reader.at("one_round"),
+                        {{"power", &one.power}, {"step", &one.step}, {"large_step", &one.large_step}}));
   }
   if (reader.has("pair")) {
     TS_ASSIGN(spec.pair, read_pair(reader.at("pair")));

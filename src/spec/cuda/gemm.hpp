@@ -58,6 +58,7 @@ struct CudaGemmStream {
   double box_ns = 0;                 ///< that a box of 128 bytes of k takes the copy engine at least
   double converted_column_ns = 0;    ///< at least, of a box for each column of 8-bit floats beside more than 16 rows
   double end_us = 0;                 ///< of a group of columns
+  double sum_ns = 0;                 ///< more for each of its sums, beside more than 16 rows
   double pair_bytes_per_second = 0;  ///< that two SMs which share a way read from memory
   double between = 1;                ///< share of it with one block for each of half to three quarters of the SMs
   double memory = 1;                 ///< share of memory's time at the rate that is usually reached
@@ -74,6 +75,19 @@ struct CudaGemmPair {
   double soon_shared = 1;       ///< it is, but the next launch's blocks of a stream come beside busy SMs
   double shared = 2;            ///< the other SM reads columns of its own
   double copies_once = 2;       ///< the same in clusters that copy A once, which leaves more of the way to B
+};
+
+/// Three rows of tiles and more in one round, whose blocks ask for the same panels at about one time.
+struct CudaGemmOneRound {
+  double power = 0;       ///< in which memory's time and the blocks' are joined
+  double step = 1;        ///< share of what a tile of one warpgroup takes
+  double large_step = 1;  ///< and larger ones, which are bound by their products
+};
+
+/// Products that take long: of what they are said to take beyond `us`, at most as long again, tiles whose warpgroups
+/// share them take this share more than those in turns.
+struct CudaGemmLong {
+  double us = 0, shared_more = 0;
 };
 
 /// How much of the shorter of the two times is hidden, that of the blocks and that of memory: the power in which both
@@ -111,7 +125,9 @@ struct CudaGemmSpec {
   /// The same where no SM reads the columns of B that another does: of a round of one row of tiles, and of clusters
   /// that share tiles by k. At least `row_ns`.
   double apart_row_ns = 0;
+  std::optional<CudaGemmLong> long_products;  ///< absent: they are as others
   CudaGemmPair pair;
+  std::optional<CudaGemmOneRound> one_round;  ///< absent: such a round is as others
   CudaGemmStream mma_stream, wgmma_stream;
   /// Nanoseconds a stage takes at least for each row of operands that a block asks for where every SM does, and rows
   /// are no multiple of 32 bytes: the 128 bytes of a step lie in five sectors of every second row then, not four.

@@ -36,7 +36,9 @@ TEST_P(Regret, OfTheChoiceStaysBelowItsBound) {
 
 INSTANTIATE_TEST_SUITE_P(Sm90a, Regret,
                          ::testing::Values(Bound{"sm_90a", "gemm_bf16_sm_90a.csv", 1.025, 1.29},
-                                           Bound{"sm_90a", "gemm_bf16_sm_90a_held_out.csv", 1.04, 1.30},
+                                           Bound{"sm_90a", "gemm_bf16_sm_90a_held_out.csv", 1.02, 1.2},
+                                           Bound{"sm_90a", "gemm_bursts_sm_90a.csv", 1.013, 1.09},
+                                           Bound{"sm_90a", "gemm_types_sm_90a_910.csv", 1.021, 1.155},
                                            Bound{"sm_90a", "attention_bf16_sm_90a_held_out.csv", 1.025, 1.11},
                                            Bound{"sm_90a", "attention_bf16_sm_90a_851.csv", 1.02, 1.25},
                                            Bound{"sm_90a", "attention_bf16_sm_90a_852.csv", 1.025, 1.18},

@@ -66,6 +66,7 @@ INSTANTIATE_TEST_SUITE_P(Xeon, Regret,
                                            Bound{"x86_64_amx", "conv_xeon_amx_networks.csv", 1.01, 1.02},
                                            Bound{"x86_64_amx", "conv_xeon_amx_direct_held_out.csv", 1.02, 1.4},
                                            Bound{"x86_64_amx", "conv_xeon_amx_weight.csv", 1.01, 1.05},
+                                           Bound{"x86_64_amx", "conv_xeon_depthwise_int8_held_out.csv", 1.02, 1.3},
                                            Bound{"x86_64_v4_bf16", "conv_xeon_held_out.csv", 1.02, 1.7}));
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -99,6 +100,16 @@ INSTANTIATE_TEST_SUITE_P(
         "--groups 2 -c 5 -k 9 --in 10,40 --filter 2,4 --stride 1,3 --pad 1,2 --dtype-out fp32",
         "-c 15 -k 17 --in 6,70 --filter 3,31 --pad 1,15", "-c 2 -k 3 --in 5,4 --filter 3,9 --pad 1,4",
         "-c 3 -k 20 --in 19,300 --filter 5,4 --dilation 3,1 --stride 1,4",
+        // Taps that are joined: lines shorter than a strip, of one pixel, beside the image; many panels; three
+        // dimensions.
+        "--batch 2 -c 3 -k 64 --in 9,21 --filter 3,3 --pad 1,1", "-c 3 -k 5 --in 9,1 --filter 3,3 --pad 1,1",
+        "-c 3 -k 64 --in 20,11 --filter 5,2 --stride 1,3 --dilation 2,1 --pad 1,2 --pad-high 2,2",
+        "--batch 3 -c 1 -k 16 --in 3,4 --filter 7,7 --pad 3,3 --epilogue bias,gelu",
+        "-c 2 -k 500 --in 5,40 --filter 4,4 --stride 2,3 --pad 1,2 --pad-high 3,0",
+        "-c 4 -k 48 --in 17,19 --filter 4,4 --stride 4,4",
+        "--batch 2 --groups 3 -c 2 -k 17 --in 4,6,7 --filter 2,3,3 --stride 2,1,1 --dilation 1,2,1 --pad 1,2,1",
+        // Lines that are copied, as joined taps would take as many tiles.
+        "--batch 2 -c 15 -k 20 --in 12,41 --filter 3,2 --stride 2,1 --pad 1,1",
         "--direction bwd_weight --batch 2 -c 3 -k 40 --in 30,41 --filter 7,7 --stride 2,2 --pad 3,3",
         "--direction bwd_weight -c 1 -k 5 --in 9,9 --filter 3,3 --pad 1,1",
         "--direction bwd_weight -c 9 -k 33 --in 12,70 --filter 2,32 --pad 1,16",
@@ -158,6 +169,53 @@ TEST(ConvTilesOfGroups, DoNotSeeOneAnother) {
             EXPECT_EQ(got, static_cast<float>(taps * p.c)) << "channel " << k << ", pixel " << h << "," << v;
         }
   }
+}
+
+// Kernels that read beyond the channels of a pixel, as into the next one, end with the image.
+TEST(ConvTilesAtTheEnd, ReadNothingBeyondTheImage) {
+  if (!machine_has(CpuLevel::x86_64_v4_bf16)) GTEST_SKIP() << "the kernels' vectors are AVX512-BF16";
+  const auto run = [](const ConvProblem& p, const TsCpuKernel& kernel, std::size_t element) {
+    const auto sizes = [&](std::int64_t all) { return static_cast<std::size_t>(all) * element; };
+    const std::int64_t out_pixels = p.out()[1] * p.out()[2];
+    const GuardedBytes x(sizes(p.in_h * p.in_w * p.groups * p.c)),
+        w(sizes(p.groups * p.k * p.c * p.filter_h * p.filter_w)), y(sizes(out_pixels * p.groups * p.k));
+    std::memset(x.data(), 0, sizes(p.in_h * p.in_w * p.groups * p.c));
+    std::memset(w.data(), 0, sizes(p.groups * p.k * p.c * p.filter_h * p.filter_w));
+    ConvArguments arguments = dense_arguments(p, ConvLayout::channels_last);
+    arguments.x = x.data();
+    arguments.w = w.data();
+    arguments.out = y.data();
+    const TsConvArgs args = cpu_arguments(p, arguments, 1, nullptr);
+    run_kernel(kernel, &args);
+    for (std::size_t i = 0; i < sizes(out_pixels * p.groups * p.k); ++i) ASSERT_EQ(y.data()[i], std::byte{0}) << i;
+  };
+  const auto fours = compile_kernel(*cpu_conv_source({.name = "test",
+                                                      .level = CpuLevel::x86_64_v4_bf16,
+                                                      .direction = ConvDirection::forward,
+                                                      .pipeline = Pipeline::depthwise,
+                                                      .instruction = Instruction::dot_int8,
+                                                      .element = ElementType::int8}),
+                                    std::getenv("TILESMITH_CACHE_DIR"));
+  ASSERT_TRUE(fours) << fours.error().text();
+  const auto joined = tiles_of(ConvDirection::forward, false);
+  ASSERT_TRUE(joined) << joined.error().text();
+  for (const std::int64_t filter : {2, 3, 5, 6, 7})
+    for (const std::int64_t stride : {1, 2, 3})
+      for (const std::int64_t channels : {1, 3, 9, 15}) {
+        SCOPED_TRACE(fmt::format("{} taps, stride {}, {} channels", filter, stride, channels));
+        ConvProblem p{.in_h = 9, .in_w = 21, .filter_h = filter, .filter_w = filter};
+        p.pad_h = p.pad_w = p.pad_high_h = p.pad_high_w = filter / 2;
+        p.stride_h = p.stride_w = stride;
+        p.data_type = p.type_out = DataType::int8;
+        p.groups = channels;
+        p.c = p.k = 1;
+        run(p, **fours, 1);
+        p.data_type = p.type_out = DataType::bf16;
+        p.groups = 1;
+        p.c = channels;
+        p.k = 19;
+        run(p, **joined, 2);
+      }
 }
 
 }  // namespace

@@ -32,10 +32,10 @@ struct ByteResults {
     return suits;
   }
 
-  // Of up to kResultLines pixels, whose sums are `apart` ints apart and whose results `step` bytes, `count` channels
-  // from `channel` on, which is counted through the groups.
+  // Of up to kResultLines pixels, whose sums are `apart` ints apart, `count` channels from `channel` on, which is
+  // counted through the groups; to `at` bytes behind to[pixel].
   [[gnu::noinline]] void finish(const int* sums, long long apart, int pixels, long long channel, int count,
-                                signed char* to, long long step) const {
+                                signed char* const* to, long long at) const {
     Sums x;
     static_assert(kResultLines == 8);
     change_each(x,
@@ -71,11 +71,12 @@ struct ByteResults {
       asm("vpacksswb %1, %0, %0" : "+v"(low) : "v"(high));
       alignas(64) signed char bytes[4][16];
       *reinterpret_cast<IVec*>(bytes) = permuted(low, words);
-      for (int p = 0; p < 4 && half + p < pixels; ++p, to += step) {
+      for (int p = 0; p < 4 && half + p < pixels; ++p) {
+        signed char* const result = to[half + p] + at;
         if (count == kLanes)
-          *reinterpret_cast<Quarter*>(to) = *reinterpret_cast<const Quarter*>(bytes[p]);
+          *reinterpret_cast<Quarter*>(result) = *reinterpret_cast<const Quarter*>(bytes[p]);
         else
-          write_part<kLanes>(bytes[p], count, to);
+          write_part<kLanes>(bytes[p], count, result);
       }
     }
   }

@@ -278,6 +278,9 @@ inline void run_lines_of_fours(const Line& line, int lines) {
   for (long long i = 0; i < inner.count; i += kTogether) {
     const int pixels = (int)min_of(kTogether, inner.count - i);
     run.column = i * inner.pace + inner.start;
+    signed char* results[kMostLines][kTogether];
+    for (int l = 0; l < kMostLines; ++l)
+      for (int p = 0; p < kTogether; ++p) results[l][p] = result + l * to.spatial[1] + (i + p) * to.spatial[2];
     Line::Run to_come = line.run_from(i + kTogether, lines);
     if (lines == 2) to_come.image += to_come.image_row;  // the second line's last row
     for (long long vector = line.first; vector < line.end; vector += kLanes) {
@@ -301,8 +304,7 @@ inline void run_lines_of_fours(const Line& line, int lines) {
       for (int l = 0; l < lines; ++l) {
         const int* const from = sums + l * kTogether * kLanes;
         if (in_registers) {
-          bytes.finish(from, kLanes, pixels, channel, count, result + l * to.spatial[1] + i * to.spatial[2] + channel,
-                       to.spatial[2]);
+          bytes.finish(from, kLanes, pixels, channel, count, results[l], channel);
           continue;
         }
         for (int p = 0; p < pixels; ++p)

@@ -136,6 +136,32 @@ Counts overlapping_lines(const ConvProblem& p, const Kernel& kernel) {
   return counts;
 }
 
+/// Whether all taps of a pixel are one row of words (JoinedTaps in kernels/cpu/conv/joined_taps.h).
+bool joins(const ConvProblem& p, const Kernel& kernel) {
+  constexpr double kMostJoined = 8;
+  if (!kernel.tiles || p.direction != ConvDirection::forward || p.groups > 1 || !folds(p, kernel)) return false;
+  const double rows = static_cast<double>(p.filter_d * p.filter_h), elements = static_cast<double>(p.c * p.filter_w);
+  const double step = kernel.step * kernel.pack, steps = ceil_div(rows * elements, step);
+  return steps < rows * ceil_div(elements, step) && steps <= kMostJoined;
+}
+
+// kernels/cpu/conv/joined_taps.h
+Counts joined_taps(const ConvProblem& p, const Kernel& kernel) {
+  constexpr double kTaskRows = 256;
+  Counts counts;
+  const double taps = static_cast<double>(p.filter_d * p.filter_h), columns = static_cast<double>(p.k);
+  const double elements = taps * static_cast<double>(p.c * p.filter_w), groups = static_cast<double>(p.groups);
+  const double words = ceil_div(elements, kernel.step * kernel.pack) * kernel.step;
+  const double vectors = ceil_div(columns, kernel.lanes), rows = groups * pixels(p, p.out());
+  kernel.multiply(counts, rows, ceil_div(rows, kernel.rows), vectors, words);
+  counts.lines = counts.copied = rows * taps;
+  counts.results = rows * vectors;
+  counts.tails = rows * std::fmod(columns, kernel.lanes);
+  counts.tasks = ceil_div(rows, kTaskRows);
+  if (!p.packed_w) counts.packing = groups * words * vectors;
+  return counts;
+}
+
 // kernels/cpu/conv/data.h
 Counts blocked_data(const ConvProblem& p, const Kernel& kernel) {
   constexpr double kFewTiles = 3,
@@ -315,8 +341,8 @@ Counts depthwise_fours(const ConvProblem& p, const Kernel& kernel) {
   const double vectors = channels.vectors, taps = static_cast<double>(p.filter_w);
   const double rows_of_taps = static_cast<double>(p.filter_d * p.filter_h), words = ceil_div(rows_of_taps, kernel.pack);
   const double line = static_cast<double>(p.out()[2]), all_pixels = pixels(p, p.out());
-  const bool slides = p.dilation_w == 1 && p.stride_w <= 2 && channels.rest == 0 &&
-                      (taps == 2 || taps == 3 || taps == 4 || taps == 5 || taps == 7);
+  const bool slides =
+      p.dilation_w == 1 && p.stride_w <= 2 && (taps == 2 || taps == 3 || taps == 4 || taps == 5 || taps == 7);
   // Runs have all their pixels, or half of them, where neighbouring taps share words.
   const double last = std::fmod(line, kTogether), half = kTogether / 2;
   const double met = std::floor(line / kTogether) * kTogether + (last == 0                ? 0
@@ -332,7 +358,6 @@ Counts depthwise_fours(const ConvProblem& p, const Kernel& kernel) {
   counts.steps = together * runs * words * vectors * (slides ? 1 : taps);
   counts.loads =
       together * words * vectors * (slides ? (met - runs) * static_cast<double>(p.stride_w) + runs * taps : met * taps);
-  if (channels.rest > 0) counts.scattered = counts.loads;  // words of parts of vectors
   counts.packing = vectors * words * taps;
   counts.results = all_pixels * vectors;
   counts.lines = lines;
@@ -527,6 +552,7 @@ Counts counts_of(const ConvProblem& p, const KernelConfig& config, const Kernel&
   }
   if (config.algorithm.pipeline == Pipeline::direct) return weight ? direct_weight(p, kernel) : direct(p, kernel);
   if (overlaps(p, kernel)) return overlapping_lines(p, kernel);
+  if (joins(p, kernel)) return joined_taps(p, kernel);
   return weight ? blocked_weight(p, kernel) : blocked_data(p, kernel);
 }
 

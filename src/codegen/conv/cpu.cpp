@@ -117,12 +117,20 @@ Result<Source> cpu_conv_source(const CpuConvParameters& p) {
       fragments.emplace_back("conv/pack_weights.h");
       fragments.emplace_back("conv/rows.h");
       fragments.emplace_back("conv/data.h");
-      if (p.direction == ConvDirection::backward_data) fragments.emplace_back("conv/data_lines.h");
+      if (p.direction == ConvDirection::backward_data)
+        fragments.emplace_back("conv/data_lines.h");
+      else if (has_tiles(p))
+        fragments.insert(fragments.end(), {"conv/byte_results.h", "conv/joined_taps.h"});
     }
     table.stages = {{"pack_tasks", "run_pack"}, {"data_tasks", "run_data"}};
     if (depthwise && p.instruction == Instruction::dot_int8) {
       table.stages.back() = {"data_tasks", "run_fours"};
       table.scratch = "fours_scratch_size";
+    }
+    if (blocked && p.direction == ConvDirection::forward && has_tiles(p)) {
+      table.workspace = "joined_workspace_size";
+      table.scratch = "joined_scratch_size";
+      table.stages = {{"joined_pack_tasks", "run_joined_pack"}, {"joined_tasks", "run_joined"}};
     }
   }
   return cpu_source(p.name, p.key, p.level, constants, "conv/abi.h", fragments, table);

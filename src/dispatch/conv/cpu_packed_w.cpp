@@ -12,7 +12,7 @@
 namespace tilesmith {
 namespace {
 
-constexpr std::uint8_t kWVersion = 2;  // counts up when panels or this header are laid out otherwise
+constexpr std::uint8_t kWVersion = 3;  // counts up when panels or this header are laid out otherwise
 
 }  // namespace
 

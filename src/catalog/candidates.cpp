@@ -53,6 +53,7 @@ Result<Ranking> ranking_by(SelectionPolicy policy, const Device& device, const P
                   fmt::format("there are no rules of upstream for {} here", operation_name_of(problem)),
                   "attention and GEMM of Composable Kernel (--origin ck) have some");
   }
+  TS_TRY(check_policy<Problem>(policy, operation_name_of(problem)));
   TS_ASSIGN(Ranking ranking, rank(device, problem));
   select(policy, problem, ranking);
   return ranking;

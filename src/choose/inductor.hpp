@@ -3,8 +3,11 @@
 // can reach (`--policy inductor`).
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "base/error.hpp"
@@ -58,6 +61,15 @@ struct InductorFit {
 [[nodiscard]] inline std::vector<InductorConfig> inductor_configs(const InductorTables&, const InductorDevice&,
                                                                   const AttentionBackwardProblem&, bool) {
   return {};
+}
+
+/// Error: the policy is Inductor's, and it times no templates of the operation that there are configs of here.
+template <class Problem>
+[[nodiscard]] Status check_policy(SelectionPolicy policy, std::string_view operation) {
+  const bool is_inductors = policy == SelectionPolicy::inductor || policy == SelectionPolicy::inductor_exhaustive;
+  if (!is_inductors || std::is_same_v<Problem, GemmProblem> || std::is_same_v<Problem, AttentionProblem>) return {};
+  return fail(ErrorCode::invalid_argument, fmt::format("there are no configs of Inductor for {} here", operation),
+              "attention_fwd and gemm have some; dispatch and model are of every operation");
 }
 
 /// The places, in the candidates' order, of those nearest to the configs: for each config the one whose tile differs

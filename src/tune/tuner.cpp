@@ -313,6 +313,11 @@ Result<TuneSummary> tune(const TuneOptions& options, const TuneProgress& progres
   if (options.policy == SelectionPolicy::upstream)
     return fail(ErrorCode::invalid_argument, "policy upstream, which is of Composable Kernel's instances",
                 "dispatch, model, inductor or inductor_exhaustive");
+  TS_TRY(std::visit(
+      [&]<class Problem>(const std::vector<Problem>&) {
+        return check_policy<Problem>(options.policy, OperationOf<Problem>::type::kName);
+      },
+      options.problems));
   TS_ASSIGN(Database database, Database::open(options.database, Database::Mode::write));
   TS_ASSIGN(PlanningBackend planning, open_planning_backend(options.device, options.threads, options.limit));
   return std::visit(

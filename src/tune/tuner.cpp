@@ -12,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "base/end_of_work.hpp"
 #include "base/json.hpp"
 #include "choose/determinism.hpp"
 #include "dispatch/choice.hpp"
@@ -147,7 +148,7 @@ class Tuner {
 
     std::vector<Contest<Op>> contests;
     for (const Problem& listed : problems) add_contest(listed, contests);
-    build(contests);
+    TS_TRY(build(contests));
     for (std::size_t i = 0; i < contests.size(); ++i) {
       if (progress_.problem) progress_.problem(i, contests.size(), line_of(contests[i].problem));
       TS_TRY(race(contests[i]));
@@ -206,15 +207,19 @@ class Tuner {
     contests.push_back(std::move(contest));
   }
 
-  void build(std::vector<Contest<Op>>& contests) {
+  /// Error: compiling was cancelled, which says nothing of the candidates.
+  Status build(std::vector<Contest<Op>>& contests) {
     BuildList list;
     for (const Contest<Op>& contest : contests)
       for (const Candidate& candidate : contest.candidates) list.add(candidate.recipe);
     list.built(planning_.backend->build(list.configs(), options_.workers, progress_.building));
     for (Contest<Op>& contest : contests)
       for (std::size_t i = 0; i < contest.candidates.size(); ++i)
-        if (const Status status = list.of(contest.candidates[i].recipe); !status)
+        if (const Status status = list.of(contest.candidates[i].recipe); !status) {
+          if (status.error().code == ErrorCode::cancelled) return status;
           contest.failures[i] = status.error().text();
+        }
+    return {};
   }
 
   Status race(const Contest<Op>& contest) {
@@ -254,6 +259,8 @@ class Tuner {
   }
 
   Status finish(const Contest<Op>& contest, const Race& race, double seconds) {
+    // A signal ends workers too, and what it cut short would be known as a failure ever after.
+    if (work_has_ended()) return fail(ErrorCode::cancelled, "this process is about to end");
     RaceRecord record{.problem = identity_of(contest.problem),
                       .line = line_of(contest.problem),
                       .incumbent = key_of(contest.candidates[contest.incumbent].recipe),

@@ -70,28 +70,49 @@ std::vector<std::string> workers_in(const fs::path& place) {
   return workers;
 }
 
+/// Starts the program, whose output goes to the file `said`, and sends it a signal once two processes work below
+/// `scratch`: a compiler that never ends, and its child. The signal by which it ended; 0 when it exited.
+int signal_that_ended(std::vector<const char*> words, const fs::path& scratch, int signal) {
+  pid_t pid = 0;
+  words.insert(words.begin(), TILESMITH_PROGRAM);
+  words.push_back(nullptr);
+  posix_spawn_file_actions_t quiet;
+  ::posix_spawn_file_actions_init(&quiet);
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO})
+    ::posix_spawn_file_actions_addopen(&quiet, stream, (scratch / "said").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  EXPECT_EQ(::posix_spawn(&pid, words[0], &quiet, nullptr, const_cast<char**>(words.data()), environ), 0);
+  ::posix_spawn_file_actions_destroy(&quiet);
+  for (int i = 0; i < 3000 && workers_in(scratch).size() < 2; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_GE(workers_in(scratch).size(), 2u) << "the compiler and its child";
+  ::kill(pid, signal);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+TEST(Faults, ASignalWhileTuneCompilesIsNoFailureOfItsCandidates) {
+  const testing::EmptyStore store;
+  const TemporaryDirectory scratch = TemporaryDirectory::create("tilesmith-cli-test-", "/tmp").value();
+  const ScopedVariable compiler("TILESMITH_CXX", fake("sleeps")), place("TMPDIR", scratch.path().string());
+  const std::string database = (scratch.path() / "a.db").string();
+  // Kernels of a problem share calls of the compiler.
+  EXPECT_EQ(signal_that_ended({"tune", "gemm", "-m", "3", "-n", "96", "-k", "80", "--threads", "1", "--workers", "1",
+                               "--db", database.c_str()},
+                              scratch.path(), SIGTERM),
+            SIGTERM);
+  const ProcessOutcome shown = run("db show --json --db " + database);
+  ASSERT_EQ(shown.code, 0) << shown.errors;
+  EXPECT_EQ(testing::document(shown)["races"], 0) << "it is raced when tune runs again";
+}
+
 TEST(Faults, SignalsEndTheProgramItsCompilersAndItsScratch) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGKILL}) {
     const testing::EmptyStore store;
     const TemporaryDirectory scratch = TemporaryDirectory::create("tilesmith-cli-test-", "/tmp").value();
     const ScopedVariable compiler("TILESMITH_CXX", fake("sleeps")), place("TMPDIR", scratch.path().string());
-    pid_t pid = 0;
-    const char* words[] = {TILESMITH_PROGRAM, "run", "gemm", "-m", "40", "-n", "48", "-k", "64", "--no-time", nullptr};
-    posix_spawn_file_actions_t quiet;
-    ::posix_spawn_file_actions_init(&quiet);
-    for (const int stream : {STDOUT_FILENO, STDERR_FILENO})
-      ::posix_spawn_file_actions_addopen(&quiet, stream, (scratch.path() / "said").c_str(),
-                                         O_WRONLY | O_CREAT | O_APPEND, 0600);
-    ASSERT_EQ(::posix_spawn(&pid, words[0], &quiet, nullptr, const_cast<char**>(words), environ), 0);
-    ::posix_spawn_file_actions_destroy(&quiet);
-    for (int i = 0; i < 3000 && workers_in(scratch.path()).size() < 2; ++i) std::this_thread::sleep_for(10ms);
-    ASSERT_GE(workers_in(scratch.path()).size(), 2u) << "the compiler and its child";
-
-    ::kill(pid, signal);
-    int status = 0;
-    ::waitpid(pid, &status, 0);
-    ASSERT_TRUE(WIFSIGNALED(status)) << signal << ": " << status;
-    EXPECT_EQ(WTERMSIG(status), signal);
+    ASSERT_EQ(
+        signal_that_ended({"run", "gemm", "-m", "40", "-n", "48", "-k", "64", "--no-time"}, scratch.path(), signal),
+        signal);
     for (int i = 0; i < 3000 && !workers_in(scratch.path()).empty(); ++i) std::this_thread::sleep_for(10ms);
     EXPECT_TRUE(workers_in(scratch.path()).empty()) << signal;
     const auto left = [&] {

@@ -13,7 +13,9 @@ constexpr std::uint64_t kLongest = 1 << 16;
 }  // namespace
 
 Status check_struct(const char* name, const void* given, std::size_t known, EarlierSizes earlier) {
-  if (given == nullptr) return fail(ErrorCode::invalid_argument, fmt::format("the {} is null", name));
+  if (given == nullptr)
+    return fail(ErrorCode::invalid_argument, fmt::format("the {} is null", name),
+                "the address of one that its _INIT macro set");
   std::uint64_t size = 0;
   std::memcpy(&size, given, sizeof size);
   if (size == known || std::ranges::find(earlier, size) != earlier.end()) return {};

@@ -214,7 +214,8 @@ void add_db(CLI::App& app, int& exit_code) {
   {
     const auto [sub, options] = add("import", "Add what files of other formats hold", import_files);
     sub->add_option("files", options->others, "The files")->required();
-    sub->add_option("--format", options->format, "json, csv (ours), t4 (Kernel Tuner), tunableop or inductor (PyTorch)")
+    sub->add_option("--format", options->format,
+                    "json, csv (ours), t4 (Kernel Tuner), tunableop, untuned or inductor (PyTorch)")
         ->capture_default_str();
   }
   {

@@ -37,6 +37,10 @@ TEST(SizedStruct, EveryEntryChecksItsOwn) {
   ASSERT_EQ(tilesmith_last_error(&last), TILESMITH_SUCCESS);
   EXPECT_STREQ(last.message, "tilesmith_attention.struct_size is 0");
   EXPECT_STREQ(last.hint, "sizeof(tilesmith_attention), which is 768; its _INIT macro sets it");
+  EXPECT_EQ(tilesmith_attention_forward(nullptr, nullptr), TILESMITH_INVALID_ARGUMENT);
+  ASSERT_EQ(tilesmith_last_error(&last), TILESMITH_SUCCESS);
+  EXPECT_STREQ(last.message, "the tilesmith_attention is null");
+  EXPECT_STREQ(last.hint, "the address of one that its _INIT macro set");
 }
 
 struct Sample {

@@ -72,6 +72,16 @@ void expect_equal(const std::vector<StoredRace>& a, const std::vector<StoredRace
   }
 }
 
+TEST(Exchange, AFileOfOtherRowsIsNamedOnce) {
+  for (const ExchangeFormat format : {ExchangeFormat::tunableop, ExchangeFormat::inductor, ExchangeFormat::t4}) {
+    const auto content = read_exchange(format, "f.json", R"({"tilesmith_database": 1})");
+    ASSERT_FALSE(content);
+    const std::string& message = content.error().message;
+    EXPECT_EQ(message.find("f.json"), 0u) << message;
+    EXPECT_EQ(message.find("f.json", 1), std::string::npos) << message;
+  }
+}
+
 TEST(Exchange, OurRacesComeBackBitForBitFromEachFormat) {
   const auto races = some_races();
   for (const ExchangeFormat format : {ExchangeFormat::json, ExchangeFormat::csv, ExchangeFormat::t4}) {

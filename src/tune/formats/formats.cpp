@@ -18,6 +18,12 @@ std::unexpected<Error> unreadable(std::string_view origin, std::string what, std
   return fail(ErrorCode::parse, fmt::format("{}: {}", origin, what), std::move(hint));
 }
 
+std::unexpected<Error> unreadable(std::string_view origin, const std::vector<std::string>& refused,
+                                  std::string_view none, std::string hint) {
+  return refused.empty() ? unreadable(origin, std::string(none), std::move(hint))
+                         : fail(ErrorCode::parse, refused.front(), std::move(hint));
+}
+
 std::string json_line(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -31,6 +31,9 @@ namespace tilesmith::formats {
 // What the formats share.
 
 [[nodiscard]] std::unexpected<Error> unreadable(std::string_view origin, std::string what, std::string hint);
+/// The same where no row of a file is taken: why the first was refused, which names the file, or that there is `none`.
+[[nodiscard]] std::unexpected<Error> unreadable(std::string_view origin, const std::vector<std::string>& refused,
+                                                std::string_view none, std::string hint);
 /// Text of strings that may not be UTF-8: those bytes become U+FFFD.
 [[nodiscard]] std::string json_line(const nlohmann::json& value);
 /// A race as read from a file: whether it can be one. What is wrong, or nothing.

@@ -234,8 +234,7 @@ Result<ExchangeContent> read_inductor(std::string_view origin, std::string_view 
     source.device = device;
     content.foreign.push_back(std::move(source));
   }
-  if (content.foreign.empty())
-    return unreadable(origin, content.refused.empty() ? "it has no entries" : content.refused.front(), kHint);
+  if (content.foreign.empty()) return unreadable(origin, content.refused, "it has no entries", kHint);
   return content;
 }
 

@@ -154,8 +154,7 @@ Result<ExchangeContent> read_tunableop(std::string_view origin, std::string_view
       source.samples.push_back(std::move(sample));
   }
   if (source.samples.empty())
-    return unreadable(origin, content.refused.empty() ? "it has no rows" : content.refused.front(),
-                      "a file that PyTorch's TunableOp wrote");
+    return unreadable(origin, content.refused, "it has no rows", "a file that PyTorch's TunableOp wrote");
   content.foreign.push_back(std::move(source));
   return content;
 }

@@ -1,5 +1,7 @@
 #include "sweep/build_list.hpp"
 
+#include <algorithm>
+
 #include "dispatch/steps.hpp"
 
 namespace tilesmith {
@@ -7,6 +9,13 @@ namespace tilesmith {
 void BuildList::add(const Recipe& recipe) {
   for (const Step& step : recipe.steps)
     if (index_.emplace(key_of(step.config), configs_.size()).second) configs_.push_back(step.config);
+}
+
+Status BuildList::built(std::vector<Status> statuses) {
+  statuses_ = std::move(statuses);
+  const auto is_cancelled = [](const Status& status) { return !status && status.error().code == ErrorCode::cancelled; };
+  const auto cancelled = std::ranges::find_if(statuses_, is_cancelled);
+  return cancelled == statuses_.end() ? Status() : *cancelled;
 }
 
 Status BuildList::of(const Recipe& recipe) const {

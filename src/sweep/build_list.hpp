@@ -15,8 +15,9 @@ class BuildList {
   void add(const Recipe& recipe);
   [[nodiscard]] std::span<const KernelConfig> configs() const { return configs_; }
 
-  /// One status for each of configs(), in order.
-  void built(std::vector<Status> statuses) { statuses_ = std::move(statuses); }
+  /// One status for each of configs(), in order. Error: that of a build that was cancelled, which says nothing of its
+  /// kernel; what is written down of a kernel is not asked again.
+  [[nodiscard]] Status built(std::vector<Status> statuses);
   /// Whether all kernels of an added recipe were built. Error: that of its first step that was not; of a recipe of
   /// several steps it says which.
   [[nodiscard]] Status of(const Recipe& recipe) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/end_of_work.hpp"
 #include "base/json.hpp"
 #include "measure/isolate.hpp"
 #include "problem/attention/problem.hpp"
@@ -208,7 +209,7 @@ class Bench {
       preparing.push_back(Traits::preparing(backend_, item.problem));
       if (preparing.back()) list.add(*preparing.back());
     }
-    list.built(backend_.build(list.configs(), options_.workers, progress_.building));
+    TS_TRY(list.built(backend_.build(list.configs(), options_.workers, progress_.building)));
     for (std::size_t i = 0; i < work.size(); ++i) {
       Work<Problem>& item = work[i];
       std::vector<Ranked> good;
@@ -299,6 +300,8 @@ class Bench {
   }
 
   Status record(const BenchRow& row, Work<Problem>& item) {
+    // A signal ends workers too, and a row that it cut short would stay when the sweep is resumed.
+    if (work_has_ended()) return fail(ErrorCode::cancelled, "this process is about to end");
     ++summary_.rows;
     item.has_result |=
         row.status == RowStatus::correct || row.status == RowStatus::unverified || row.status == RowStatus::compiled;

@@ -131,7 +131,7 @@ class Oracle {
       add(problems[i], options_.families.empty() ? "given" : options_.families[i]);
     }
     if (contests_.empty()) return std::move(result_);
-    build();
+    TS_TRY(build());
     TS_TRY(measure());
     return std::move(result_);
   }
@@ -212,15 +212,16 @@ class Oracle {
     return groups;
   }
 
-  void build() {
+  Status build() {
     BuildList list;
     for (const OracleContest<Op>& contest : contests_)
       for (const Candidate& candidate : contest.candidates) list.add(candidate.recipe);
-    list.built(planning_.backend->build(list.configs(), options_.workers, progress_.building));
+    TS_TRY(list.built(planning_.backend->build(list.configs(), options_.workers, progress_.building)));
     for (OracleContest<Op>& contest : contests_)
       for (std::size_t i = 0; i < contest.candidates.size(); ++i)
         if (const Status status = list.of(contest.candidates[i].recipe); !status)
           contest.failures[i] = status.error().text();
+    return {};
   }
 
   /// All turns of all problems. A worker that dies is followed by one that begins with this process's state.

@@ -207,18 +207,15 @@ class Tuner {
     contests.push_back(std::move(contest));
   }
 
-  /// Error: compiling was cancelled, which says nothing of the candidates.
   Status build(std::vector<Contest<Op>>& contests) {
     BuildList list;
     for (const Contest<Op>& contest : contests)
       for (const Candidate& candidate : contest.candidates) list.add(candidate.recipe);
-    list.built(planning_.backend->build(list.configs(), options_.workers, progress_.building));
+    TS_TRY(list.built(planning_.backend->build(list.configs(), options_.workers, progress_.building)));
     for (Contest<Op>& contest : contests)
       for (std::size_t i = 0; i < contest.candidates.size(); ++i)
-        if (const Status status = list.of(contest.candidates[i].recipe); !status) {
-          if (status.error().code == ErrorCode::cancelled) return status;
+        if (const Status status = list.of(contest.candidates[i].recipe); !status)
           contest.failures[i] = status.error().text();
-        }
     return {};
   }
 

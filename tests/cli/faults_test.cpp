@@ -90,11 +90,11 @@ int signal_that_ended(std::vector<const char*> words, const fs::path& scratch, i
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-TEST(Faults, ASignalWhileTuneCompilesIsNoFailureOfItsCandidates) {
+TEST(Faults, ASignalWhileKernelsCompileIsNoFailureOfTheirs) {
   const testing::EmptyStore store;
   const TemporaryDirectory scratch = TemporaryDirectory::create("tilesmith-cli-test-", "/tmp").value();
   const ScopedVariable compiler("TILESMITH_CXX", fake("sleeps")), place("TMPDIR", scratch.path().string());
-  const std::string database = (scratch.path() / "a.db").string();
+  const std::string database = (scratch.path() / "a.db").string(), rows = (scratch.path() / "a.csv").string();
   // Kernels of a problem share calls of the compiler.
   EXPECT_EQ(signal_that_ended({"tune", "gemm", "-m", "3", "-n", "96", "-k", "80", "--threads", "1", "--workers", "1",
                                "--db", database.c_str()},
@@ -103,6 +103,13 @@ TEST(Faults, ASignalWhileTuneCompilesIsNoFailureOfItsCandidates) {
   const ProcessOutcome shown = run("db show --json --db " + database);
   ASSERT_EQ(shown.code, 0) << shown.errors;
   EXPECT_EQ(testing::document(shown)["races"], 0) << "it is raced when tune runs again";
+  for (int i = 0; i < 3000 && !workers_in(scratch.path()).empty(); ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(signal_that_ended({"bench", "-m", "1,3", "-n", "96", "-k", "80", "--threads", "1", "--workers", "1",
+                               "--max-kernels", "3", "--csv", rows.c_str()},
+                              scratch.path(), SIGINT),
+            SIGINT);
+  const std::string text = read_file(rows).value_or("");
+  EXPECT_EQ(text.find("cancelled"), std::string::npos) << "a resumed sweep would keep the row: " << text;
 }
 
 TEST(Faults, SignalsEndTheProgramItsCompilersAndItsScratch) {

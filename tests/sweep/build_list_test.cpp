@@ -24,15 +24,24 @@ TEST(BuildList, ARecipeFailsWithItsFirstStepThatFails) {
   BuildList list;
   list.add(two);
   const auto broken = [](const char* why) { return Status(fail(ErrorCode::compile_failed, why)); };
-  list.built({Status(), Status()});
+  EXPECT_TRUE(list.built({Status(), Status()}));
   EXPECT_TRUE(list.of(two));
-  list.built({Status(), broken("no")});
+  EXPECT_TRUE(list.built({Status(), broken("no")})) << "a kernel that is not built is known";
   EXPECT_TRUE(list.of(first));
   EXPECT_EQ(list.of(second).error().message, "no");
   EXPECT_EQ(list.of(two).error().code, ErrorCode::compile_failed);
   EXPECT_TRUE(list.of(two).error().message.starts_with("step 2 of 2 (gemm_")) << list.of(two).error().message;
-  list.built({broken("never"), broken("no")});
+  EXPECT_TRUE(list.built({broken("never"), broken("no")}));
   EXPECT_TRUE(list.of(two).error().message.starts_with("step 1 of 2 (pack_b:gemm_")) << list.of(two).error().message;
+}
+
+TEST(BuildList, SaysNothingOfKernelsWhenBuildingWasCancelled) {
+  BuildList list;
+  list.add(testing::sample_row_of_two_steps().recipe);
+  const Status status = list.built(
+      {Status(fail(ErrorCode::compile_failed, "no")), Status(fail(ErrorCode::cancelled, "it was cancelled"))});
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message, "it was cancelled");
 }
 
 }  // namespace

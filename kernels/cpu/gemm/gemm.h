@@ -81,7 +81,7 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
       t.sums = sums + tile % ring * kSumsPerTile;
       const int columns = (int)min_of(kPanel, task.columns - c);
       const Patch patch = {task.batch, task.row + r, task.column + c, t.rows, columns};
-      if (last && !kSplitK && !stream) claim(args, patch);
+      if (last && !kSplitK && !stream && !(kFloats && at_once)) claim(args, patch);
       t.columns = columns;
       t.d = {};
       if (last && at_once)

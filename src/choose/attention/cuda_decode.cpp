@@ -316,7 +316,7 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
       // Partials of latent rows are wide, and where each block has one clusters join them: so pieces are longer there,
       // and of many heads, and where half of the SMs have one of the longest alone, which may begin behind others.
       const CudaDecodeWork longer = take_least(2 * std::int64_t{model.list.piece_steps});
-      const bool many_heads = part_rows >= static_cast<double>(kManyRows);
+      const bool many_heads = facts.tile_rows > kManyRows && part_rows >= static_cast<double>(kManyRows);
       const bool one_each = longer.blocks <= static_cast<std::int64_t>(slots);
       const bool spread = static_cast<double>(longer.pieces) >= model.list.busy * chip.sms / 2;  // of one sequence
       const bool behind = shape.batch > kMostOrderedSequences || shape.ragged;
@@ -340,6 +340,12 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
       const std::int64_t length = std::max(best.piece_tiles, ceil_div(work.items * tiles, wanted));
       const std::int64_t pieces =
           std::max<std::int64_t>(1, (tiles + length / 2) / length);  // as the kernel counts them
+      best.seconds = take(work.items, ceil_div(tiles, pieces)).seconds;
+    }
+    // So are latent rows, and of 8 bits the tiles that there are differ in how short their shortest pieces are.
+    if (best.wanted_pieces > 0 && s.latent && has_narrow_cache(s)) {
+      const std::int64_t length = std::max(best.piece_tiles, wanted_tiles);
+      const std::int64_t pieces = std::max<std::int64_t>(1, (tiles + length / 2) / length);
       best.seconds = take(work.items, ceil_div(tiles, pieces)).seconds;
     }
     // Where sequences of one length are not cut, a launch that joins would most often find nothing to do, and its

@@ -74,7 +74,7 @@ bool tile_m_is_whole(const Subject& s) {
   if (s.is_warp_specialized()) return s.tile_m() >= 64 && s.tile_m() <= 192 && s.tile_m() % 64 == 0;
   if (s.is_decode_wgmma()) {
     const bool are_columns = s.signature().latent && has_narrow_cache(s.signature());
-    return s.tile_m() == 64 || (are_columns && s.tile_m() == 16);
+    return s.tile_m() == 64 || (are_columns && (s.tile_m() == 16 || s.tile_m() == 32));
   }
   if (s.is_decode()) return s.tile_m() >= 16 && s.tile_m() % 16 == 0 && 16 * kDecodeWarps % s.tile_m() == 0;
   return s.tile_m() >= 16 && s.tile_m() <= 256 && s.tile_m() % 16 == 0;
@@ -243,7 +243,7 @@ constexpr Rule<Subject> kRules[] = {
     kNegativeScaleMatters<Subject>,
     {"tile_m_is_whole_groups",
      "query rows come in warpgroups of 64, up to 3, for decode_wgmma one, or beside latent rows of 8 bits, where they "
-     "are a product's columns, 16 or 64; or portably in warps of 16, up to 16, for decode 1, 2 or 4",
+     "are a product's columns, 16, 32 or 64; or portably in warps of 16, up to 16, for decode 1, 2 or 4",
      tile_m_is_whole,
      [](const Subject& s) {
        return fmt::format("tile_m {}, groups of {}", s.tile_m(),

@@ -344,7 +344,10 @@ TEST(CudaDecode, FewQueriesBesideNarrowLatentRowsHaveATileOfTheirOwn) {
         p.cache = KvElements::fp8;
         const KernelConfig config = decode_kernels(p).front();
         EXPECT_EQ(config.algorithm.pipeline, Pipeline::decode_wgmma) << native_name(config);
-        EXPECT_EQ(config.algorithm.tile[0], heads <= 16 ? 16 : 64) << native_name(config) << ", batch " << batch;
+        EXPECT_EQ(config.algorithm.tile[0], heads <= 16   ? 16
+                                            : heads <= 32 ? 32
+                                                          : 64)
+            << native_name(config) << ", batch " << batch;
       }
 }
 

@@ -202,7 +202,11 @@ TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
   };
   KernelConfig narrow = decode_config();
   narrow_latent(narrow.attention(), narrow.algorithm);
-  EXPECT_EQ(refusing_rule(narrow, "sm_90a"), "");
+  for (const std::uint16_t rows : std::array<std::uint16_t, 3>{64, 32, 16}) {
+    narrow.algorithm.tile[0] = rows;
+    EXPECT_EQ(refusing_rule(narrow, "sm_90a"), "") << rows;
+  }
+  decode("tile_m_is_whole_groups", [&](K&, S& s, A& a) { narrow_latent(s, a), a.tile[0] = 48; });
   decode("latent_rows_are_wide", [&](K&, S& s, A& a) { narrow_latent(s, a), a.tile[1] = 64; });
   decode("latent_rows_are_wide", [&](K&, S& s, A& a) { narrow_latent(s, a), a.stages = 2; });
   decode("latent_rows_are_wide", [&](K&, S& s, A& a) { narrow_latent(s, a), a.late_wait = true; });

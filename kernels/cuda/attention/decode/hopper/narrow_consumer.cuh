@@ -16,7 +16,7 @@ namespace ts {
 
 struct NarrowConsumer : PieceWork<NarrowConsumer, Consumers> {
   static constexpr int kOfColumn = kTileM / 2;             // sums of a thread of 64 keys or values
-  static constexpr int kLoadsAtOnce = kTileM == 16 ? 4 : 2;  // as many as registers have room for
+  static constexpr int kLoadsAtOnce = kTileM < 64 ? 4 : 2;  // as many as registers have room for
   const int warpgroup;
   float s[kOfColumn];                   // [8 queries][key, 8 keys further][query, next query]
   float o[kColumnsOfHalf * kOfColumn];  // [column of values][8 queries][value, next value][query, next query]

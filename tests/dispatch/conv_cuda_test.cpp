@@ -302,7 +302,7 @@ void expect_alike(const ConvProblem& p) {
   const ConvSpatial size = forward ? p.in() : p.out();
   std::vector<float> values = whole_numbers({p.batch, size[1], size[2], channels}, 1).to_floats();
   const std::int64_t pixel = size[1] / 2 * size[2] + size[2] * 17 / 40;
-  for (std::int64_t c = 0; c < channels; c += p.groups > 1 ? 3 * of_group : 1)
+  for (std::int64_t c = 0; c<channels; c += p.groups> 1 ? 3 * of_group : 1)
     values[static_cast<std::size_t>(pixel * channels + c)] = std::numeric_limits<float>::quiet_NaN();
   ConvInputs inputs;
   (forward ? inputs.x : inputs.y) = make_array(ElementType::fp32, {p.batch, size[1], size[2], channels}, values);

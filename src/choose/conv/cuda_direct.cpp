@@ -14,17 +14,17 @@ namespace {
 
 constexpr std::int64_t kMostChannelsOfDirect = 128, kMostColumnsOfPhases = 64, kEightColumns = 8;
 
-/// Whether the channels of all phases are few columns, of neighbouring pixels, which the kernels with a product for each
-/// phase do not have as they are. Not of groups: 16 bytes of a pixel were read for each (32 groups of 8 with a stride of
-/// 2: 3.8 times as long as by the kernels of small groups, H200).
+/// Whether the channels of all phases are few columns, of neighbouring pixels, which the kernels with a product for
+/// each phase do not have as they are. Not of groups: 16 bytes of a pixel were read for each (32 groups of 8 with a
+/// stride of 2: 3.8 times as long as by the kernels of small groups, H200).
 bool phases_may_be_columns(const ConvProblem& p) {
   const std::int64_t columns = cuda_phase_columns(p);
   return p.direction == ConvDirection::backward_data && p.groups == 1 && p.dilation() == ConvSpatial{1, 1, 1} &&
          columns <= kMostColumnsOfPhases && (columns > p.c || p.c % 4 != 0);
 }
 
-/// The widest copies that channels permit; 0 where they are no whole 8 bytes. Backward data copies w along x's channels,
-/// unless it reads it by elements.
+/// The widest copies that channels permit; 0 where they are no whole 8 bytes. Backward data copies w along x's
+/// channels, unless it reads it by elements.
 int read_together(const ConvProblem& p, bool all_phases) {
   if (p.unaligned) return 0;
   const std::int64_t common = p.direction == ConvDirection::forward ? p.c : all_phases ? p.k : std::gcd(p.c, p.k);
@@ -41,8 +41,9 @@ std::optional<std::string> direct_unsuited(const KernelConfig& config, const Cud
     return fmt::format("reads {} elements of at most {} channels; c {}, k {}, unaligned {}", config.algorithm.vector[0],
                        kMostChannelsOfDirect, p.c, p.k, p.unaligned);
   if (all_phases && (!phases_may_be_columns(p) || cuda_phase_columns(p) > config.algorithm.tile[1]))
-    return fmt::format("the channels of all phases are at most {} columns, of one group without dilation; {} groups, {} columns",
-                       config.algorithm.tile[1], p.groups, cuda_phase_columns(p));
+    return fmt::format(
+        "the channels of all phases are at most {} columns, of one group without dilation; {} groups, {} columns",
+        config.algorithm.tile[1], p.groups, cuda_phase_columns(p));
   const CudaConvResources facts = cuda_conv_resources(config);
   if (facts.pairs && !cuda_conv_access(p).pairs) return fmt::format("writes pairs; {} channels", written_channels(p));
   if (p.batch == 0) return "no images";

@@ -86,14 +86,12 @@ class DirectBoxes {
         facts_(cuda_conv_resources(config)),
         read_channels_(read_channels(p)),
         beside_{shape_.axis[0].phases * shape_.axis[1].phases * shape_.axis[2].phases, p.groups,
-                shape_.all_phases ? 1 : ceil_div(written_channels(p), std::int64_t{algorithm_.tile[1]}),
-                p.batch},
+                shape_.all_phases ? 1 : ceil_div(written_channels(p), std::int64_t{algorithm_.tile[1]}), p.batch},
         memory_seconds_(spec.reference.memory_seconds(bytes_of(p))) {
     const CudaConvDirectModel& cost = spec.conv.models.direct;
     const double sixteens = algorithm_.tile[0] / 16.0, eights = algorithm_.tile[1] / 8.0, warps = algorithm_.wave[0];
     const double share = shape_.all_phases ? 1.0 : share_of_taps(p, shape_);
-    box_cycles_ = cost.load_cycles * static_cast<double>(shape_.units) * share / 2 *
-                      (sixteens + warps * eights / 2) +
+    box_cycles_ = cost.load_cycles * static_cast<double>(shape_.units) * share / 2 * (sixteens + warps * eights / 2) +
                   cost.box_cycles * warps + cost.result_cycles * algorithm_.tile[0] * algorithm_.tile[1];
   }
 

@@ -68,8 +68,8 @@ struct CudaGroupedTile {
 struct CudaStemTile {
   int rows = 0, filters = 0, units = 0;
 };
-/// Whether the columns of a kernel for few channels (kernels/cuda/conv/direct) are the channels of all phases of backward
-/// data, for which it reads w by elements.
+/// Whether the columns of a kernel for few channels (kernels/cuda/conv/direct) are the channels of all phases of
+/// backward data, for which it reads w by elements.
 [[nodiscard]] bool cuda_direct_has_all_phases(const Algorithm& algorithm);
 
 [[nodiscard]] CudaStemTile cuda_stem_tile(const Algorithm& algorithm);

@@ -117,6 +117,7 @@ TEST_F(CudaGemmList, UnalignedMatricesNeedAnUnalignedPlan) {
   const auto plan = dispatcher->plan(problems);
   ASSERT_TRUE(plan) << plan.error().text();
   std::vector<GemmArguments> arguments(2, somewhere(problems[0]));
+  arguments[1].d = reinterpret_cast<void*>(0x200000);
   arguments[1].b.data = reinterpret_cast<void*>(0x1002);
   const Status status = (*plan)->run(arguments);
   ASSERT_FALSE(status);
@@ -128,6 +129,7 @@ TEST_F(CudaGemmList, NumbersOnTheDeviceScaleNoProductOfASharedLaunch) {
   const auto plan = dispatcher->plan(problems);
   ASSERT_TRUE(plan) << plan.error().text();
   std::vector<GemmArguments> arguments(2, somewhere(problems[0]));
+  arguments[1].d = reinterpret_cast<void*>(0x200000);
   arguments[1].scale_b.data = reinterpret_cast<void*>(0x2000);
   const Status status = (*plan)->run(arguments);
   ASSERT_FALSE(status);

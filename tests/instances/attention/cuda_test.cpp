@@ -207,6 +207,8 @@ TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
     EXPECT_EQ(refusing_rule(narrow, "sm_90a"), "") << rows;
   }
   decode("tile_m_is_whole_groups", [&](K&, S& s, A& a) { narrow_latent(s, a), a.tile[0] = 48; });
+  decode("tile_m_is_whole_groups",
+         [&](K&, S& s, A& a) { narrow_latent(s, a), a.tile[0] = 32, s.head_dim_qk = 448, s.head_dim_v = 384; });
   decode("latent_rows_are_wide", [&](K&, S& s, A& a) { narrow_latent(s, a), a.tile[1] = 64; });
   decode("latent_rows_are_wide", [&](K&, S& s, A& a) { narrow_latent(s, a), a.stages = 2; });
   decode("latent_rows_are_wide", [&](K&, S& s, A& a) { narrow_latent(s, a), a.late_wait = true; });

@@ -218,7 +218,7 @@ TEST_F(CudaAttentionKernels, NarrowLatentRowsByWgmmaAreHealthy) {
             return true;
           });
         }
-  EXPECT_EQ(configs.size(), 48u);
+  EXPECT_EQ(configs.size(), 72u);
   check_instances(testing::some(configs, 5), true);
 }
 

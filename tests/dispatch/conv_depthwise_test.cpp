@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "choose/conv/cpu.hpp"
+#include "dispatch/conv_kernels_agree.hpp"
 #include "dispatch/test_store.hpp"
 #include "instances/conv/cpu.hpp"
 #include "problem/line.hpp"
@@ -20,16 +21,7 @@ namespace {
 
 /// The names of depthwise kernels that compute a problem.
 std::vector<std::string> depthwise_kernels(const ConvProblem& problem) {
-  std::vector<std::string> names;
-  const auto& machine = this_cpu_machine();
-  EXPECT_TRUE(machine);
-  for (const CpuSpec& spec : machine->levels)
-    enumerate_cpu_conv(spec, problem.direction, problem.data_type, [&](const KernelConfig& config) {
-      if (config.algorithm.pipeline == Pipeline::depthwise && serves(*machine, config, problem))
-        names.push_back(native_name(config));
-      return true;
-    });
-  return names;
+  return testing::conv_kernels_of(Pipeline::depthwise, problem);
 }
 
 class ConvDepthwise : public ::testing::TestWithParam<const char*> {};
@@ -39,31 +31,14 @@ TEST_P(ConvDepthwise, AgreesWithTheReference) {
   ASSERT_TRUE(line) << line.error().text();
   const auto conv = ConvCase::create(std::get<RandomCall<Conv>>(*line));
   ASSERT_TRUE(conv) << conv.error().text();
-  const auto reference = conv->reference(1);
-  ASSERT_TRUE(reference) << reference.error().text();
   const std::vector<std::string> kernels = depthwise_kernels(conv->problem());
-  EXPECT_FALSE(kernels.empty());
   // A machine that multiplies fours has a kernel that does.
   const auto& levels = this_cpu_machine()->levels;
   const bool has_fours = std::ranges::any_of(levels, [](const CpuSpec& spec) {
     return std::ranges::find(spec.gemm, Instruction::dot_int8, &CpuGemmInstruction::instruction) != spec.gemm.end();
   });
   EXPECT_EQ(std::ranges::any_of(kernels, [](const std::string& name) { return name.contains("_vnni_"); }), has_fours);
-  for (const std::string& kernel : kernels) {
-    std::vector<float> first;
-    for (const int threads : {1, 3}) {
-      Dispatcher dispatcher({.threads = threads, .kernel = kernel});
-      const auto plan = dispatcher.plan(conv->problem());
-      ASSERT_TRUE(plan) << plan.error().text();
-      auto trial = Trial<Conv>::create(*conv, Device{});
-      const auto verdict = trial->verify(**plan, **reference);
-      ASSERT_TRUE(verdict) << verdict.error().text();
-      EXPECT_EQ(verdict->outcome, Outcome::pass) << kernel << ": " << verdict->reason;
-      const std::vector<float> result = trial->run(**plan)->array("out").to_floats();
-      if (threads == 1) first = result;
-      EXPECT_EQ(result, first) << kernel << " on " << threads << " threads";
-    }
-  }
+  testing::expect_agreement(*conv, kernels);
 }
 
 INSTANTIATE_TEST_SUITE_P(

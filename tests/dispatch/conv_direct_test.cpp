@@ -10,6 +10,7 @@
 #include "base/host_array.hpp"
 #include "base/random.hpp"
 #include "choose/conv/cpu.hpp"
+#include "dispatch/conv_kernels_agree.hpp"
 #include "dispatch/test_store.hpp"
 #include "instances/conv/cpu.hpp"
 #include "problem/line.hpp"
@@ -24,16 +25,7 @@ namespace {
 
 /// The names of direct kernels that compute a problem.
 std::vector<std::string> direct_kernels(const ConvProblem& problem) {
-  std::vector<std::string> names;
-  const auto& machine = this_cpu_machine();
-  EXPECT_TRUE(machine);
-  for (const CpuSpec& spec : machine->levels)
-    enumerate_cpu_conv(spec, problem.direction, problem.data_type, [&](const KernelConfig& config) {
-      if (config.algorithm.pipeline == Pipeline::direct && serves(*machine, config, problem))
-        names.push_back(native_name(config));
-      return true;
-    });
-  return names;
+  return testing::conv_kernels_of(Pipeline::direct, problem);
 }
 
 /// That of the lowest level that has the problem computed as a product.
@@ -61,25 +53,8 @@ TEST_P(ConvDirect, AgreesWithTheReference) {
   ASSERT_TRUE(line) << line.error().text();
   const auto conv = ConvCase::create(std::get<RandomCall<Conv>>(*line));
   ASSERT_TRUE(conv) << conv.error().text();
-  const auto reference = conv->reference(1);
-  ASSERT_TRUE(reference) << reference.error().text();
   const std::vector<std::string> kernels = direct_kernels(conv->problem());
-  EXPECT_FALSE(kernels.empty());
-  for (const std::string& kernel : kernels) {
-    std::vector<float> first;
-    for (const int threads : {1, 3}) {
-      Dispatcher dispatcher({.threads = threads, .kernel = kernel});
-      const auto plan = dispatcher.plan(conv->problem());
-      ASSERT_TRUE(plan) << plan.error().text();
-      auto trial = Trial<Conv>::create(*conv, Device{});
-      const auto verdict = trial->verify(**plan, **reference);
-      ASSERT_TRUE(verdict) << verdict.error().text();
-      EXPECT_EQ(verdict->outcome, Outcome::pass) << kernel << ": " << verdict->reason;
-      const std::vector<float> result = trial->run(**plan)->array("out").to_floats();
-      if (threads == 1) first = result;
-      EXPECT_EQ(result, first) << kernel << " on " << threads << " threads";
-    }
-  }
+  testing::expect_agreement(*conv, kernels);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -70,7 +70,8 @@ def shape_given(name: str, value: Any) -> tuple[int, ...]:
 
 
 def sizes_of(name: str, value: Sizes, count: int) -> tuple[int, ...]:
-    if hasattr(value, "__iter__") and getattr(value, "ndim", 1) != 0:  # NumPy's and torch's scalars are not iterable, though they say so
+    # torch.compile, which may take a number for a symbol, knows that it is an int, and not that it lacks an attribute.
+    if not isinstance(value, int) and hasattr(value, "__iter__") and getattr(value, "ndim", 1) != 0:  # NumPy's and torch's scalars are not iterable, though they say so
         sizes = tuple(whole(name, each) for each in members_of(name, value, f"one number, or {count}"))
         if len(sizes) == 1:
             sizes *= count
@@ -94,7 +95,7 @@ def geometry_of(stride: Sizes, padding: Padding, dilation: Sizes, groups: int, f
             raise InvalidArgument(f"padding is 'same' and stride {shown(stride)}", "a stride of 1")
         reach = [(d * (f - 1) if padding == "same" else 0) for d, f in zip(dilations, filter)]
         pads = tuple((each // 2, each - each // 2) for each in reach)
-    elif hasattr(padding, "__iter__") and any(hasattr(each, "__iter__") for each in padding):
+    elif not isinstance(padding, int) and hasattr(padding, "__iter__") and any(not isinstance(each, int) and hasattr(each, "__iter__") for each in padding):
         pads = tuple((low, high) for low, high in (sizes_of("padding", each, 2) for each in padding))
         if len(pads) != count:
             raise InvalidArgument(f"padding is {shown(padding)}", f"a number, {count}, or {count} pairs")

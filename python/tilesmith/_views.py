@@ -74,7 +74,8 @@ def shown(value: object) -> str:
 
 def whole(name: str, value: object) -> int:
     try:
-        index = operator.index(value)  # type: ignore[arg-type]
+        # operator.index would have torch.compile make a graph for each number that may be a symbol.
+        index = value if isinstance(value, int) else operator.index(value)  # type: ignore[arg-type]
     except Exception:  # the value's own class may raise anything
         raise WrongType(f"{name} is {shown(value)}", "a whole number") from None
     if not -_MOST <= index < _MOST:  # the structure's fields have 64 bits, and would take the lower ones

@@ -96,6 +96,8 @@ def source_of(function: str, w: Any) -> tuple[Any, View, Callable[[int], Any]]:
         torch = sys.modules["torch"]
         from tilesmith import _torch
 
+        if _torch.is_recorded():  # the graph would hold the memory of the packed bytes without their packing
+            raise Unsupported(f"{function}, where torch compiles or traces", f"{function} before, and what it made in the traced function", "unsupported")
         if not _torch.is_plain(w):
             raise Unsupported(f"w is a {type(w).__name__}", "a plain torch tensor", "unsupported")
         _torch.check_no_tangents(function, (w,))

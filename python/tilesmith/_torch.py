@@ -58,6 +58,15 @@ def is_traced() -> bool:
     return is_compiling() or jit_traces() or (_count_modes() > 0 and not _is_excluded(_PYTHON))
 
 
+def is_recorded() -> bool:
+    """Whether torch.compile, torch.jit.trace, make_fx or torch.export makes a graph of what runs."""
+    if is_compiling() or jit_traces():
+        return True
+    from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
+    return get_proxy_mode() is not None
+
+
 def repeated_calls(kinds: str) -> RepeatedCalls:
     """Of plain tensors, that nothing traces."""
     if not exchange:

@@ -43,6 +43,7 @@ from tilesmith._torch import (
     view_of,
 )
 from tilesmith._torch_gemm_gradient import ACTIVATIONS
+from tilesmith._torch_packed_conv import conv_operator
 from tilesmith._views import number, one_of, shown
 
 _calls: KeptCalls[Call] = KeptCalls()
@@ -57,15 +58,10 @@ def conv(form: str, a: Any, b: Any, scale: Any, bias: Any, residual: Any, out: A
     tensors = (a, b, scale, bias, residual, out)
     alone = bias is None and scale is None and residual is None and out is None  # most calls, which take microseconds
     plain = is_plain(a) and is_plain(b) and (alone or all_plain(tensors[2:]))
-    if packed is not None:
-        if is_traced() or not plain:
-            raise Unsupported("w is packed, and torch compiles, traces or watches this, or x is no plain tensor", "the plain filters", "unsupported")
-    elif is_traced() or not plain:
-        return conv_op(form, *tensors, shape, g, out_dtype, activation)
+    if is_traced() or not plain:
+        return conv_op(form, a, b if packed is None else packed, scale, bias, residual, out, shape, g, out_dtype, activation)
     if grad_enabled() and _wants_gradient(tensors):
-        if packed is not None:
-            raise Unsupported("w is packed, and a tensor requires a gradient", "the plain filters, or torch.no_grad()", "unsupported")
-        return conv_op(form, *tensors, shape, g, out_dtype, activation, options_here())
+        return conv_op(form, a, b if packed is None else packed, scale, bias, residual, out, shape, g, out_dtype, activation, options_here())
     if forward_ad._current_level >= 0:
         check_no_tangents("convolution", tensors)
     # get_device() as in attention
@@ -227,6 +223,9 @@ _NAMES = argument_names(_ARGUMENTS)
 def conv_op(form: str, a: Any, b: Any, scale: Any, bias: Any, residual: Any, out: Any, shape: Sequence[int], g: Geometry, out_dtype: Any,
             activation: Optional[str], options: tuple[Any, ...] = ()) -> Tensor:  # fmt: skip
     """The same as the operator: what torch.compile traces."""
+    packed = None
+    if b.__class__ is PackedConvWeight:
+        packed, b = b, b.data
     tensors = (a, b, scale, bias, residual, out)
     for name, tensor in zip((*FORMS[form].names, *BESIDE), tensors):
         if tensor is not None and not isinstance(tensor, Tensor):
@@ -234,6 +233,8 @@ def conv_op(form: str, a: Any, b: Any, scale: Any, bias: Any, residual: Any, out
     if forward_ad._current_level >= 0:
         check_no_tangents("convolution", tensors)
     differentiable = torch.is_grad_enabled() and _wants_gradient(tensors)
+    if differentiable and packed is not None:
+        raise Unsupported("w is packed, and a tensor requires a gradient", "the plain filters, or torch.no_grad()", "unsupported")
     if differentiable and out is not None:
         raise Unsupported("out is given, and a tensor requires a gradient", "no out, or torch.no_grad()", "unsupported")
     if differentiable and TYPES.get(a.dtype) in NARROW:
@@ -243,8 +244,11 @@ def conv_op(form: str, a: Any, b: Any, scale: Any, bias: Any, residual: Any, out
         v = conv_op(form, a, b, scale, bias, residual, None, shape, g, out_dtype, None, options)
         return ACTIVATIONS[activation](v)
     sizes = list(map(int, shape)) if not is_compiling() and jit_traces() else list(shape)  # torch.jit.trace has tensors of the sizes it computes
-    arguments = (form, a, b, scale, bias, residual, sizes, list(g.stride), [low for low, _ in g.padding], [high for _, high in g.padding],
-                 list(g.dilation), g.groups, out_dtype, activation, *options)  # fmt: skip
+    more = (scale, bias, residual, sizes, list(g.stride), [low for low, _ in g.padding], [high for _, high in g.padding], list(g.dilation), g.groups,
+            out_dtype, activation, *options)  # fmt: skip
+    if packed is not None:
+        return _packed_op(form, a, packed, *more, out=out)
+    arguments = (form, a, b, *more)
     if out is not None:
         torch.ops.tilesmith.conv_out(*arguments, out=out)
         given: Tensor = out
@@ -336,3 +340,4 @@ define(f"conv({_ARGUMENTS}) -> Tensor", _conv, _fake_conv)
 define_gradient("conv", _backward, _keep)
 _differentiated = differentiated(_conv, _backward, _keep)
 define(f"conv_out({_ARGUMENTS}, *, Tensor(a!) out) -> ()", _conv_out, _fake_conv_out)
+_packed_op = conv_operator(conv, _fake_conv)

@@ -47,6 +47,7 @@ from tilesmith._torch import (
     view_of,
 )
 from tilesmith._torch_gemm_gradient import check_differentiable, finish, gradient_of
+from tilesmith._torch_packed_gemm import linear_operator
 from tilesmith._torch_product import TrainedProduct, differentiated as differentiated_product, trained_product
 from tilesmith._views import number, shown
 
@@ -369,8 +370,6 @@ def gemm_op(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residua
         for each in (a, b, c, bias, multiply, residual, scale_a, scale_b, out, a2, b2, amax))  # fmt: skip
     if differentiable:
         check_differentiable(form, a, scale_a, scale_b, out, amax)
-    if form == "packed":
-        raise Unsupported("w is packed, and torch compiles, traces or watches this, or x is no plain tensor", "the plain weight", "unsupported")
     if forward_ad._current_level >= 0:
         check_no_tangents(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, zero_b, a2, b2, amax))
     for scale in (scale_a, scale_b):
@@ -381,6 +380,11 @@ def gemm_op(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residua
     scale_a, scale_b = (scale if isinstance(scale, torch.Tensor) else None for scale in (scale_a, scale_b))
     if amax is not None and a.dtype == torch.int8 and out is None and out_dtype is None:
         out_dtype = torch.float32
+    most = a.new_zeros((), dtype=torch.float32) if amax is True else amax
+    if form == "packed":
+        result = _packed_op(a, b, bias, multiply, residual, scale_a, scale_b, zero_b, out_dtype, alpha, activation, gate,
+                            None if clamp is None else list(clamp), bool(tf32), bool(prefetch_weights), *options, out=out, amax=most)  # fmt: skip
+        return (result, most) if amax is True else result
     if differentiable and not (activation is gate is multiply is clamp is None):
         v = gemm_op(form, a, b, c, bias, None, None, None, None, None, None, None, a2, b2, None, out_dtype, alpha, beta, None, None, None,
                     tf32, prefetch_weights, options)  # fmt: skip
@@ -390,7 +394,6 @@ def gemm_op(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residua
     if out is None and amax is None:
         eager = differentiable and not is_traced() and all_plain((a, b, c, bias, residual, a2, b2))
         return (_differentiated if eager else torch.ops.tilesmith.gemm)(*arguments)
-    most = a.new_zeros((), dtype=torch.float32) if amax is True else amax
     if out is None:
         out = _fake_gemm(*arguments)
     torch.ops.tilesmith.gemm_out(*arguments, out=out, amax=most)
@@ -417,15 +420,20 @@ def _gemm_out(*arguments: Any, out: Any, amax: Any = None) -> None:
     _gemm(*arguments, out=out, amax=amax)
 
 
+def _result_dtype(a: Tensor, out_dtype: Optional[torch.dtype], *beside: Any) -> torch.dtype:
+    """beside: what follows the sums."""
+    if out_dtype is not None:
+        return out_dtype
+    if a.dtype == torch.int8:
+        return torch.int32 if all(x is None for x in beside) else torch.float32
+    return torch.bfloat16 if TYPES.get(a.dtype) in ("fp8", "bf8") else a.dtype
+
+
 def _fake_gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: Any, scale_a: Any, scale_b: Any,
                groups: Any, zero_b: Any, a2: Any, b2: Any, out_dtype: Any, alpha: Any, beta: Any, activation: Any,
                gate: Any, clamp: Any, tf32: Any, prefetch_weights: Any = False, *options: Any) -> Any:  # fmt: skip
     """Shape and type alone."""
-    if out_dtype is None:
-        out_dtype = torch.bfloat16 if TYPES.get(a.dtype) in ("fp8", "bf8") else a.dtype
-        if a.dtype == torch.int8:
-            beside = (bias, multiply, residual, scale_a, scale_b, activation, gate, clamp)
-            out_dtype = torch.int32 if all(x is None for x in beside) else torch.float32
+    out_dtype = _result_dtype(a, out_dtype, bias, multiply, residual, scale_a, scale_b, activation, gate, clamp)
     columns = b.shape[0] if form == "linear" else b.shape[-1]
     columns = columns // 2 if gate is not None else columns
     if form not in ("matmul", "mm_plus_mm"):
@@ -457,3 +465,4 @@ _gradient = gradient_of(argument_names(_ARGUMENTS), _product)
 define_gradient("gemm", *_gradient)
 _differentiated = differentiated(_gemm_here, *_gradient)
 define(f"gemm_out({_ARGUMENTS}, *, Tensor(a!) out, Tensor(b!)? amax=None) -> ()", _gemm_out, _fake_gemm_out)
+_packed_op = linear_operator(gemm, _result_dtype)

@@ -12,6 +12,7 @@ import tilesmith
 
 torch.manual_seed(1)
 A, W, BIAS, Q, X, FILTERS = torch.rand(4, 8), torch.rand(6, 8), torch.rand(6), torch.rand(1, 2, 5, 32), torch.rand(1, 3, 6, 6), torch.rand(4, 3, 3, 3)
+PACKED, PACKED_FILTERS = tilesmith.pack_weight(W), tilesmith.pack_conv_weight(FILTERS)
 LENGTHS, ENDS = torch.tensor([3], dtype=torch.int32), torch.tensor([4], dtype=torch.int32)
 
 
@@ -33,6 +34,8 @@ def out_of(function, shape):
 CALLS = {
     "matmul": (lambda a: tilesmith.matmul(a, W.T), A),
     "linear": (lambda a: tilesmith.linear(a, W, BIAS, "gelu"), A),
+    "linear of a packed weight": (lambda a: tilesmith.linear(a, PACKED, BIAS, "gelu"), A),
+    "the same with out": (out_of(lambda a, out: tilesmith.linear(a, PACKED, out=out), (4, 6)), A),
     "mm_plus_mm": (lambda a: tilesmith.mm_plus_mm(a, W.T, a, W.T), A),
     "a list": (lambda a: tilesmith.grouped_matmul([a, a[:2]], [W.T, W.T])[1], A),
     "groups": (lambda a: tilesmith.grouped_matmul(a, W.T[None], group_ends=ENDS), A),
@@ -42,6 +45,7 @@ CALLS = {
     "attention with out": (out_of(lambda q, out: tilesmith.attention(q, q, q, out=out), Q.shape), Q),
     "attention_backward": (lambda q: tilesmith.attention_backward(q, q, q, q, q, q[..., 0].contiguous())[0], Q),
     "conv2d": (lambda x: tilesmith.conv2d(x, FILTERS, padding=1, activation="relu"), X),
+    "conv2d of packed filters": (lambda x: tilesmith.conv2d(x, PACKED_FILTERS, padding=1, activation="relu"), X),
     "conv_backward_data": (lambda x: tilesmith.conv_backward_data(tilesmith.conv2d(x, FILTERS), FILTERS, x.shape), X),
     "merge_states": (lambda q: tilesmith.merge_states([q, q], [q[..., 0].contiguous(), q[..., 1].contiguous()])[0], Q),
     "append_kv": (appended, Q),
@@ -107,7 +111,15 @@ def test_what_a_mode_has_no_part_in():
     with Watch():
         a = np.ones((2, 3), np.float32)
         assert tilesmith.matmul(a, a.T)[0, 0] == 3
-        with pytest.raises(tilesmith.Unsupported, match="w is packed, and torch compiles, traces or watches this"):
-            tilesmith.linear(A, tilesmith.pack_weight(W))
+        assert torch.equal(tilesmith.linear(A, tilesmith.pack_weight(W)), tilesmith.linear(A, PACKED))
         with torch._C._DisableTorchDispatch():  # where modes see nothing, a call does not pass them over and over
             assert torch.equal(tilesmith.matmul(A, W.T), CALLS["matmul"][0](A))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("pack, w", [(tilesmith.pack_weight, W), (tilesmith.pack_conv_weight, FILTERS)])
+def test_a_graph_holds_no_packing(pack, w):
+    """It would hold the memory of the packed bytes and nothing that fills it."""
+    for trace in (lambda: make_fx(lambda w: pack(w).data, tracing_mode="real")(w), lambda: torch.jit.trace(lambda w: pack(w).data, w, check_trace=False)):
+        with pytest.raises(tilesmith.Unsupported, match=f"{pack.__name__}, where torch compiles or traces .*{pack.__name__} before"):
+            trace()

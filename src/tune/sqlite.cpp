@@ -1,6 +1,7 @@
 #include "tune/sqlite.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cctype>
 #include <chrono>
@@ -106,14 +107,27 @@ Result<SqliteDatabase> SqliteDatabase::open(const std::filesystem::path& path, M
     return fail(ErrorCode::io, fmt::format("{} is a folder", path.string()), "a file in it");
   if (mode == Mode::write) return connect(path, path.string(), SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   if (mode == Mode::change) return connect(path, path.string(), SQLITE_OPEN_READWRITE);
-  TS_ASSIGN(SqliteDatabase database, connect(path, path.string(), SQLITE_OPEN_READONLY));
-  // Reading takes files beside a database in WAL mode, which a full disk and another's folder refuse. Where nothing is
-  // there, nobody writes.
-  const int code = sqlite3_exec(database.handle_.get(), "PRAGMA schema_version", nullptr, nullptr, nullptr) & 0xff;
+  return open_for_reading(path);
+}
+
+Result<SqliteDatabase> SqliteDatabase::open_for_reading(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const std::filesystem::path real = std::filesystem::weakly_canonical(path, ignored);
+  const std::filesystem::path log = real.string() + "-wal";
+  const bool may_write = ::access(real.c_str(), W_OK) == 0 && ::access(real.parent_path().c_str(), W_OK) == 0;
+  // Reading a database in WAL mode takes files beside it, which the last connection removes if it may write.
+  const auto immutable = [&] { return connect(path, immutable_name(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI); };
+  if (!may_write && !std::filesystem::exists(log, ignored)) return immutable();  // nobody writes
+  TS_ASSIGN(SqliteDatabase database,
+            connect(path, path.string(), may_write ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY));
+  const int code =
+      sqlite3_exec(database.handle_.get(), "PRAGMA query_only=1; PRAGMA schema_version", nullptr, nullptr, nullptr) &
+      0xff;
+  // A full disk and another's folder refuse those files.
   const bool refused = code == SQLITE_CANTOPEN || code == SQLITE_READONLY || code == SQLITE_IOERR;
-  if (const auto log = std::filesystem::file_size(path.string() + "-wal", ignored);
-      refused && (log == 0 || log == static_cast<std::uintmax_t>(-1)))
-    return connect(path, immutable_name(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+  if (const auto size = std::filesystem::file_size(log, ignored);
+      refused && (size == 0 || size == static_cast<std::uintmax_t>(-1)))
+    return immutable();
   return database;
 }
 

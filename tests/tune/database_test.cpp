@@ -141,6 +141,84 @@ TEST_F(DatabaseTest, IsReadWhereNothingCanBeWritten) {
   EXPECT_EQ(status, 0);
 }
 
+TEST_F(DatabaseTest, ReadersLeaveNothingBehind) {
+  const auto names = [&] {
+    std::vector<std::string> out;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+      out.push_back(entry.path().filename().string());
+    return out;
+  };
+  ASSERT_TRUE(open("a.db").add(sample_run('a', "1"), sample_race("p", {1.0, 0.8})));
+  std::filesystem::create_symlink("a.db", file("link.db"));
+  const auto before = names();
+  for (const char* name : {"a.db", "link.db"}) {
+    const auto one = Database::open(file(name), Database::Mode::read),
+               two = Database::open(file(name), Database::Mode::read);
+    EXPECT_EQ(one->races()->size(), 1u);
+    EXPECT_EQ(two->races()->size(), 1u);
+  }
+  EXPECT_EQ(names(), before);
+  // A killed writer's log is read, and a reader that may write takes it into the file.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto database = Database::open(file("a.db"), Database::Mode::write);
+    if (!database->add(sample_run('b', "1"), sample_race("q", {1.0, 0.8}))) ::_exit(1);
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  ASSERT_TRUE(std::filesystem::exists(file("a.db-wal")));
+  EXPECT_EQ(Database::open(file("a.db"), Database::Mode::read)->races()->size(), 2u);
+  EXPECT_EQ(names(), before);
+}
+
+TEST_F(DatabaseTest, AReaderThatMayNotWriteLeavesNothingBehind) {
+  ASSERT_TRUE(open("a.db").add(sample_run('a', "1"), sample_race("p", {1.0, 0.8})));
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms(0555));
+  std::filesystem::permissions(file("a.db"), std::filesystem::perms(0444));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    constexpr uid_t kNobody = 65534;  // root may write anywhere
+    if (::getuid() == 0 && ::setuid(kNobody) != 0) ::_exit(1);
+    const auto database = Database::open(file("a.db"), Database::Mode::read);
+    if (!database) ::_exit(2);
+    const auto races = database->races();
+    ::_exit(races && races->size() == 1 ? 0 : 3);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms(0755));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);
+}
+
+TEST_F(DatabaseTest, ReadersBesideAWriterReadAndDoNotHinderIt) {
+  (void)open("a.db");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (int i = 0; i < 40; ++i) {
+      auto database = Database::open(file("a.db"), Database::Mode::write);
+      if (!database) ::_exit(1);
+      if (!database->add(sample_run('a', "1"), sample_race(std::to_string(i), {1.0, 0.9}))) ::_exit(2);
+    }
+    ::_exit(0);
+  }
+  std::size_t seen = 0;
+  int status = 0;
+  while (::waitpid(child, &status, WNOHANG) == 0) {
+    const auto database = Database::open(file("a.db"), Database::Mode::read);
+    ASSERT_TRUE(database) << database.error().text();
+    const auto races = database->races();
+    ASSERT_TRUE(races) << races.error().text();
+    EXPECT_GE(races->size(), seen);
+    seen = races->size();
+  }
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(Database::open(file("a.db"), Database::Mode::read)->races()->size(), 40u);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);
+}
+
 TEST_F(DatabaseTest, WritersAtTheSameTimeLoseNothing) {
   constexpr int kWriters = 4, kRaces = 12;
   std::vector<pid_t> children;

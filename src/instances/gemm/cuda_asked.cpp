@@ -11,8 +11,10 @@ namespace {
 void find_alike(std::vector<CudaGemmAsked::Row>& rows) {
   for (std::size_t first = 0; first < rows.size(); ++first) {
     if (!rows[first].tile->first_for) continue;
+    const Algorithm& a = rows[first].algorithm;
+    const auto is_alike = [&](const Algorithm& other) { return other.tile[1] == a.tile[1] && other == a; };
     for (std::size_t other = 0; other < rows.size(); ++other)
-      if (rows[other].algorithm == rows[first].algorithm)
+      if (is_alike(rows[other].algorithm))
         rows[first].alike = rows[other].alike = std::min(rows[first].alike, rows[other].alike);
   }
 }
@@ -65,9 +67,8 @@ const CudaGemmRule* CudaGemmAsked::refusal(const Row& row, const Shared& shared,
   if (shared.refused != nullptr) return shared.refused;
   if (std::exchange(access.is_asked, true)) return access.refused;
   config_.algorithm = access.algorithm;
-  access.refused = refusal_of_access(config_, *row.tile, spec_);
+  access.refused = refusal_of_access(config_, *row.tile, spec_, access.facts);
   access.algorithm = config_.algorithm;
-  access.facts = cuda_gemm_resources(config_);
   return access.refused;
 }
 

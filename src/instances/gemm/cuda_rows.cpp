@@ -9,10 +9,38 @@ const CudaGemmRule* refusal(CudaGemmRules rules, const KernelConfig& config, con
   return first_refusal(rules, CudaGemmSubject{config, spec});
 }
 
-/// What the access rules say of the config with so many stages, which it gets.
-const CudaGemmRule* refusal_with_stages(KernelConfig& config, const CudaSpec& spec, int stages) {
+/// What the access rules say of the config, whose facts these are.
+const CudaGemmRule* refusal_by_access(const KernelConfig& config, const CudaSpec& spec,
+                                      const CudaGemmResources& facts) {
+  return first_refusal(cuda_gemm_access_rules(), CudaGemmSubject{config, spec, facts});
+}
+
+/// Gives a config with the fewest stages as many as fit, `most` at the most, and its facts what follows from them,
+/// unless it is refused as it is.
+const CudaGemmRule* refusal_of_fewest(KernelConfig& config, const CudaSpec& spec, int most, CudaGemmResources& facts) {
+  if (const CudaGemmRule* refused = refusal_by_access(config, spec, facts)) return refused;
+  const auto with = [&](int stages) {
+    config.algorithm.stages = static_cast<std::uint8_t>(stages);
+    return cuda_gemm_resources(config);
+  };
+  // Of what the rules look at only shared memory depends on the stages, and grows evenly with them: the guess is one
+  // off at most.
+  const long fewest = facts.shared_bytes, step = std::max(1L, with(kFewestStages + 1).shared_bytes - fewest);
+  const long guess =
+      kFewestStages + std::max(0L, spec.shared_bytes_per_block / config.algorithm.block_per_cu - fewest) / step;
+  int stages = static_cast<int>(std::clamp<long>(guess, kFewestStages, most));
+  const auto fits = [&](int tried) {
+    const CudaGemmResources found = with(tried);
+    if (refusal_by_access(config, spec, found) != nullptr) return false;
+    facts = found;
+    return true;
+  };
+  const int guessed = stages;
+  while (stages < most && fits(stages + 1)) ++stages;
+  if (stages == guessed)
+    while (stages > kFewestStages && !fits(stages)) --stages;
   config.algorithm.stages = static_cast<std::uint8_t>(stages);
-  return refusal(cuda_gemm_access_rules(), config, spec);
+  return nullptr;
 }
 
 /// More stages than these hide nothing more.
@@ -76,30 +104,22 @@ const CudaGemmRule* refusal_of_tile(KernelConfig& config, const CudaSpec& spec) 
   return refusal(cuda_gemm_tile_rules(), config, spec);
 }
 
+const CudaGemmRule* refusal_of_access(KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
+                                      CudaGemmResources& facts) {
+  return row.stages > 0 ? refusal_by_access(config, spec, facts)
+                        : refusal_of_fewest(config, spec, most_stages(config.algorithm.pipeline), facts);
+}
+
 const CudaGemmRule* refusal_of_access(KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec) {
-  if (row.stages > 0) return refusal_with_stages(config, spec, row.stages);
-  return give_stages(config, spec, most_stages(config.algorithm.pipeline))
-             ? nullptr
-             : refusal_with_stages(config, spec, kFewestStages);
+  config.algorithm.stages = static_cast<std::uint8_t>(row.stages > 0 ? row.stages : kFewestStages);
+  CudaGemmResources facts = cuda_gemm_resources(config);
+  return refusal_of_access(config, row, spec, facts);
 }
 
 bool give_stages(KernelConfig& config, const CudaSpec& spec, int most) {
-  const auto fits = [&](int stages) { return refusal_with_stages(config, spec, stages) == nullptr; };
   config.algorithm.stages = kFewestStages;
-  const CudaGemmSubject least{config, spec};
-  if (first_refusal(cuda_gemm_access_rules(), least) != nullptr) return false;
-  const long fewest = least.facts().shared_bytes;
-  config.algorithm.stages = kFewestStages + 1;
-  // Of what the rules look at only shared memory depends on the stages, and grows evenly with them: the guess is one
-  // off at most.
-  const long step = std::max(1L, cuda_gemm_resources(config).shared_bytes - fewest);
-  const long guess =
-      kFewestStages + std::max(0L, spec.shared_bytes_per_block / config.algorithm.block_per_cu - fewest) / step;
-  int stages = static_cast<int>(std::clamp<long>(guess, kFewestStages, most));
-  while (stages < most && fits(stages + 1)) ++stages;
-  while (stages > kFewestStages && !fits(stages)) --stages;
-  config.algorithm.stages = static_cast<std::uint8_t>(stages);
-  return true;
+  CudaGemmResources facts = cuda_gemm_resources(config);
+  return refusal_of_fewest(config, spec, most, facts) == nullptr;
 }
 
 const CudaGemmTile* row_of(const KernelConfig& config, const CudaSpec& spec) {

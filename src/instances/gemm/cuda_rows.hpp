@@ -28,6 +28,9 @@ using CudaGemmRule = Rule<CudaGemmSubject>;
 /// For a config with widths of access: gives it the row's stages, or as many as fit.
 [[nodiscard]] const CudaGemmRule* refusal_of_access(KernelConfig& config, const CudaGemmTile& row,
                                                     const CudaSpec& spec);
+/// The same for a config that has the row's stages, or the fewest; its facts become those of the stages it gets.
+[[nodiscard]] const CudaGemmRule* refusal_of_access(KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
+                                                    CudaGemmResources& facts);
 
 /// The row of the tile table that a config was made from; null for a config that was made by hand. Enumeration knows
 /// the row and need not ask.

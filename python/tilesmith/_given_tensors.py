@@ -61,8 +61,8 @@ class TensorLibrary:
     def output(self, word: int, at: int, like: Any, shape: tuple[int, ...], data_type: str, is_room: bool = False) -> Output:
         """new() of a repeated call: `like` is its argument at that place."""
         if self.kind == "torch":
-            dtype = self._module.DTYPES[data_type]
-            return Output(word, at, type(like).new_empty, shape, None if dtype is like.dtype else {"dtype": dtype}, is_room)
+            output: Output = self._module.new_output(word, at, like, shape, self._module.DTYPES[data_type], is_room=is_room)
+            return output
         return Output(word, -1, self._module.np.empty, (shape, self._module.dtype_of(data_type, like.dtype)), None, is_room)
 
     def repeated(self, operation: str, kinds: str) -> RepeatedCalls:

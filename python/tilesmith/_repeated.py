@@ -23,13 +23,27 @@ OPERATIONS = ("attention", "conv", "gemm")
 TIMES_KEPT = 4
 
 
+class Question(NamedTuple):
+    """What is asked without arguments: a function of Python, and the one of C++ behind it, which answers in a tenth of the
+    time and is asked where it is found."""
+
+    ask: Callable[[], object]
+    answers: str  #: one of ANSWERS
+    library: str
+    symbol: str
+
+
+#: In the library's order; a reference is one to a pointer, which may be null.
+ANSWERS = ("int", "long", "bool", "reference")
+
+
 class Asked(NamedTuple):
     """What a tensor library is asked in each call, besides what its tensors look like."""
 
     dtype: type  #: of its data types
     exchange: int = 0  #: address of its table of DLPack functions; 0: NumPy
-    beside: tuple[Callable[[], object], ...] = ()  #: a call is like another only if these answer the same
-    grad_enabled: Optional[Callable[[], bool]] = None  #: then no tensor of a repeated call requires a gradient
+    beside: tuple[Question, ...] = ()  #: a call is like another only if these answer the same
+    grad_enabled: Optional[Question] = None  #: then no tensor of a repeated call requires a gradient
     forward_mode: object = None  #: torch's module of forward-mode differentiation: at a level no call is repeated
     stream: Optional[Callable[[int], int]] = None  #: of a device
 
@@ -73,8 +87,8 @@ class RepeatedCalls:
         if asked is None or sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
             return
         make = locked_library().tilesmith_python_repeated_calls
-        setup = (tuple(map(_KINDS.index, kinds)), tuple(types), asked.exchange, asked.beside, asked.grad_enabled, "requires_grad",
-                 asked.forward_mode, "_current_level", asked.stream, "is_neg")  # fmt: skip
+        setup = (tuple(map(_KINDS.index, kinds)), tuple(types), asked.exchange, tuple(map(_question, asked.beside)), asked.grad_enabled and _question(asked.grad_enabled),
+                 "requires_grad", asked.forward_mode, "_current_level", asked.stream, "is_neg")  # fmt: skip
         try:
             self.run, self._keep = make(setup)
         except ValueError:  # null: the library does not find Python
@@ -97,6 +111,10 @@ def _is_constant(x: object, dtype: type) -> bool:
     if isinstance(x, tuple):
         return all(_is_constant(each, dtype) for each in x)
     return x is None or isinstance(x, (int, float, str, type, dtype))
+
+
+def _question(x: Question) -> tuple[object, int, bytes, bytes]:
+    return x.ask, ANSWERS.index(x.answers), x.library.encode(), x.symbol.encode()
 
 
 def _never(*arguments: Any) -> Any:

@@ -6,9 +6,11 @@ through torch.ops.tilesmith, whose implementations on the CPU and on CUDA are th
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections import namedtuple
 from contextlib import nullcontext
-from typing import Any, Iterable, NoReturn, Optional, overload
+from typing import Any, Iterable, NoReturn, Optional, Sequence, overload
 
 import torch
 from torch import Tensor
@@ -21,7 +23,7 @@ from tilesmith._described import described as described, exchange
 from tilesmith._errors import InvalidArgument, Unsupported
 from tilesmith._library import CPU, CUDA
 from tilesmith._options import options
-from tilesmith._repeated import Asked, RepeatedCalls
+from tilesmith._repeated import Asked, Output, Question, RepeatedCalls
 from tilesmith._views import View
 
 TYPES: dict[torch.dtype, str] = {
@@ -38,6 +40,9 @@ TYPES: dict[torch.dtype, str] = {
 DTYPES = {name: dtype for dtype, name in TYPES.items()}
 _KINDS = {"cpu": CPU, "cuda": CUDA}
 
+# torch.empty_strided of the CPU without torch's dispatcher, as the code that torch.compile makes calls it: in half the time.
+_empty_on_cpu = getattr(torch._C._dynamo.guards, "_empty_strided_cpu", None)
+
 operators = torch.library.Library("tilesmith", "DEF")  # type: ignore[no-untyped-call]
 
 is_compiling = torch.compiler.is_compiling
@@ -47,6 +52,10 @@ _is_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded
 _PYTHON = torch._C.DispatchKey.Python
 grad_enabled = torch.is_grad_enabled
 torch_threads = torch.get_num_threads
+_BESIDE = (Question(torch_threads, "int", "libtorch_cpu.so", "_ZN2at15get_num_threadsEv"),
+           Question(_count_modes, "long", "libc10.so", "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv"),
+           Question(jit_traces, "reference", "libtorch_cpu.so", "_ZN5torch3jit6tracer15getTracingStateEv"))  # fmt: skip
+_GRAD_ENABLED = Question(grad_enabled, "bool", "libc10.so", "_ZN3c108GradMode10is_enabledEv")
 # The same as torch.cuda.current_stream(index).cuda_stream without making an object for it.
 raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
     lambda index: torch.cuda.current_stream(index).cuda_stream)  # fmt: skip
@@ -71,7 +80,24 @@ def repeated_calls(kinds: str) -> RepeatedCalls:
     """Of plain tensors, that nothing traces."""
     if not exchange:
         return RepeatedCalls("", (), None)
-    return RepeatedCalls(kinds, (Tensor, torch.nn.Parameter), Asked(torch.dtype, exchange, (torch_threads, _count_modes, jit_traces), grad_enabled, forward_ad, raw_stream))
+    return RepeatedCalls(kinds, (Tensor, torch.nn.Parameter), Asked(torch.dtype, exchange, _BESIDE, _GRAD_ENABLED, forward_ad, raw_stream))
+
+
+def new_output(word: int, at: int, like: Tensor, shape: Sequence[int], dtype: torch.dtype, strides: Optional[Sequence[int]] = None,
+               is_room: bool = False) -> Output:  # fmt: skip
+    """For a repeated call, whose argument at the place `at` is `like`: a tensor as of new_empty, or new_empty_strided."""
+    if _empty_on_cpu is None or like.device.type != "cpu" or _count_modes() > 0:  # modes see what they are to see
+        named = None if dtype is like.dtype else {"dtype": dtype}
+        if strides is not None:
+            return Output(word, at, type(like).new_empty_strided, (tuple(shape), tuple(strides)), named, is_room)
+        # The sizes as arguments of their own: torch takes a microsecond longer to read a tuple of them.
+        return Output(word, at, type(like).new_empty, tuple(shape) or ((),), named, is_room)
+    return Output(word, -1, _empty_on_cpu, (tuple(shape), dense_strides(shape) if strides is None else tuple(strides), dtype), None, is_room)
+
+
+def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Of a new contiguous tensor."""
+    return tuple(itertools.accumulate((max(1, size) for size in reversed(shape[1:])), operator.mul, initial=1))[::-1] if shape else ()
 
 
 def is_plain(tensor: Tensor) -> bool:

@@ -13,7 +13,6 @@ from tilesmith._attention_call import KINDS, WORD_LSE, WORD_OUT, Arguments, Call
 from tilesmith._conditions import conditions
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._kept_calls import KeptCalls
-from tilesmith._repeated import Output
 from tilesmith._torch import (
     NO_OPTIONS,
     OPTION_ARGUMENTS,
@@ -31,6 +30,7 @@ from tilesmith._torch import (
     is_compiling,
     is_traced,
     longest,
+    new_output,
     options_here,
     raw_stream,
     repeated_calls,
@@ -151,11 +151,12 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
 
 def _keep(call: Call, arguments: tuple[Any, ...]) -> None:
     """For calls like this one."""
+    q = arguments[0]
     out = lse = None
     if arguments[-1] is None:
-        out = Output(WORD_OUT, 0, Tensor.new_empty, call.out_shape, None if call.same_type else {"dtype": torch.bfloat16})
+        out = new_output(WORD_OUT, 0, q, call.out_shape, q.dtype if call.same_type else torch.bfloat16)
     if call.lse_shape:
-        lse = Output(WORD_LSE, 0, Tensor.new_empty, call.lse_shape, {"dtype": torch.float32})
+        lse = new_output(WORD_LSE, 0, q, call.lse_shape, torch.float32)
     _repeated.keep(conditions.now, arguments, call.repetition(out, lse))
 
 

@@ -15,7 +15,6 @@ from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._library import CUDA
 from tilesmith._packed_conv_weight import PackedConvWeight, as_repeated
-from tilesmith._repeated import Output
 from tilesmith._torch import (
     DTYPES,
     OPTION_ARGUMENTS,
@@ -33,6 +32,7 @@ from tilesmith._torch import (
     is_plain,
     is_traced,
     jit_traces,
+    new_output,
     options_here,
     raw_stream,
     refuse_gradient,
@@ -129,8 +129,9 @@ def remember(key: tuple[Any, ...], arguments: tuple[Any, ...], scale: Optional[T
         _repeated.keep(key, Repeated(call, tuple(result.shape), result.dtype, scale))
         if call.repeats:
             call.repeats -= 1
-            out = Output(WORD_OUT, X, Tensor.new_empty_strided, (result.shape, result.stride()), {"dtype": result.dtype})
-            _repeated_calls.keep(conditions.now, as_repeated(arguments), call.repetition(scale, out))
+            given = as_repeated(arguments)
+            out = new_output(WORD_OUT, X, given[X], result.shape, result.dtype, result.stride())
+            _repeated_calls.keep(conditions.now, given, call.repetition(scale, out))
 
 
 repeating.update({Tensor: (again, remember), torch.nn.Parameter: (again, remember)})

@@ -19,7 +19,6 @@ from tilesmith._gemm_operands import NAMES, Operands, Options, has_weights, is_o
 from tilesmith._gemm_list import Library, Lists, check_lists, compute, kept_lists
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._packed_weight import PackedWeight
-from tilesmith._repeated import Output
 from tilesmith._torch import (
     DTYPES,
     OPTION_ARGUMENTS,
@@ -37,6 +36,7 @@ from tilesmith._torch import (
     grad_enabled,
     is_compiling,
     is_traced,
+    new_output,
     options_here,
     raw_stream,
     repeated_calls,
@@ -164,8 +164,8 @@ def _keep(call: Call, arguments: tuple[Any, ...], scales: tuple[Any, Any]) -> No
             factors.append(at)
     out = None
     if arguments[OUT] is None:
-        named = None if call.same_type else {"dtype": DTYPES[call.out_type]}
-        out = Output(WORD_D, A, Tensor.new_empty, call.out_shape or ((),), named)
+        a = arguments[A]
+        out = new_output(WORD_D, A, a, call.out_shape, a.dtype if call.same_type else DTYPES[call.out_type])
     _repeated.keep(conditions.now, arguments, call.repetition(tuple(factors), out))
 
 

@@ -329,9 +329,47 @@ def test_what_is_no_plain_array(rng, monkeypatch):
     counted.expect(0)
 
 
-def test_what_torch_knows_of_a_tensor(rng, monkeypatch):
-    counted = Counted(monkeypatch, "torch", "gemm")
+def test_new_outputs_are_as_torch_makes_them(rng):
     torch = pytest.importorskip("torch")
+    from tilesmith import _torch
+
+    for _ in range(200):
+        shape = tuple(int(size) for size in rng.integers(0, 4, rng.integers(0, 6)))
+        like = torch.zeros(2, 3, dtype=[torch.float32, torch.bfloat16, torch.int8][rng.integers(3)], requires_grad=False)
+        dtype = [like.dtype, torch.float32, torch.int32][rng.integers(3)]
+        expected = like.new_empty(shape, dtype=dtype)
+        strides = None
+        if len(shape) > 1 and rng.random() < 0.5:
+            expected = expected.transpose(0, 1)
+            shape, strides = tuple(expected.shape), expected.stride()
+        with torch.inference_mode(bool(rng.integers(2))), torch.device("meta"):
+            output = _torch.new_output(5, 1, like, shape, dtype, strides)
+            given = output.arguments if output.like < 0 else (like, *output.arguments)
+            got = output.maker(*given, **(output.named or {}))
+            assert got.is_inference() == torch.is_inference_mode_enabled()
+        for fact in ("shape", "dtype", "device", "requires_grad", "is_leaf", "layout"):
+            assert getattr(got, fact) == getattr(expected, fact), (fact, shape)
+        assert got.stride() == expected.stride() and output.word == 5
+
+
+@pytest.mark.parametrize("finds", [True, False], ids=["C++", "Python"])
+def test_what_torch_knows_of_a_tensor(rng, monkeypatch, finds):
+    torch = pytest.importorskip("torch")
+    if not getattr(torch.Tensor, "__dlpack_c_exchange_api__", None):
+        pytest.skip("this torch has no table of DLPack functions")
+    from tilesmith import _torch, _torch_gemm
+    from torch.autograd import forward_ad
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    def question(x):
+        return x if finds else x._replace(symbol="nobody_has_this")
+
+    asked = _repeated.Asked(torch.dtype, _torch.exchange, tuple(map(question, _torch._BESIDE)), question(_torch._GRAD_ENABLED), forward_ad, _torch.raw_stream)
+    calls = _repeated.RepeatedCalls(_torch_gemm.KINDS, (torch.Tensor, torch.nn.Parameter), asked)
+    monkeypatch.setattr(_torch_gemm, "_repeated", calls)
+    monkeypatch.setattr(_torch_gemm, "_run", calls.run)
+    _torch_gemm._calls.by_key.clear()
+    counted = Counted(monkeypatch, "torch", "gemm")
     a, b = torch.randn(3, 4), torch.randn(4, 5)
     for _ in range(2):
         tilesmith.matmul(a, b)
@@ -362,6 +400,23 @@ def test_what_torch_knows_of_a_tensor(rng, monkeypatch):
     counted.expect(1)
     with pytest.raises(tilesmith.InvalidArgument, match="negated"):
         tilesmith.matmul(rows.conj().imag, b)
+    b = torch.randn(4, 5)
+    tilesmith.matmul(a, b)
+    seen = []
+
+    class Seen(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            seen.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    counted.hits = 0
+    with Seen():
+        tilesmith.matmul(a, b)
+    assert any("tilesmith.gemm" in name for name in seen)
+    traced = torch.jit.trace(lambda x: tilesmith.matmul(x, b), a)
+    assert torch.allclose(traced(2 * a), 2 * a @ b, atol=1e-5)
+    tilesmith.matmul(a, b)
+    assert counted.hits >= 1
 
 
 def test_a_library_that_finds_no_python(rng, monkeypatch):

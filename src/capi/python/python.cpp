@@ -25,11 +25,12 @@ std::optional<Python> load() {
       is_in_process("PyTuple_Size", x.size) && is_in_process("PyObject_Call", x.call) &&
       is_in_process("PyObject_CallNoArgs", x.call_without) && is_in_process("PyObject_GetAttr", x.attribute) &&
       is_in_process("PyLong_FromLongLong", x.new_integer) && is_in_process("PyLong_AsLongLong", x.integer) &&
-      is_in_process("PyFloat_AsDouble", x.number) && is_in_process("PyUnicode_InternInPlace", x.intern) &&
-      is_in_process("PyErr_Occurred", x.error) && is_in_process("PyErr_Clear", x.clear_error) &&
-      is_in_process("PyEval_SaveThread", x.release_lock) && is_in_process("PyEval_RestoreThread", x.take_lock) &&
-      is_in_process("PyCFunction_NewEx", x.new_function) && is_in_process("PyCapsule_New", x.new_capsule) &&
-      is_in_process("PyCapsule_GetPointer", x.in_capsule);
+      is_in_process("PyFloat_AsDouble", x.number) && is_in_process("PyModule_GetDict", x.variables) &&
+      is_in_process("PyDict_GetItemWithError", x.variable) && is_in_process("PyBytes_AsString", x.bytes) &&
+      is_in_process("PyUnicode_InternInPlace", x.intern) && is_in_process("PyErr_Occurred", x.error) &&
+      is_in_process("PyErr_Clear", x.clear_error) && is_in_process("PyEval_SaveThread", x.release_lock) &&
+      is_in_process("PyEval_RestoreThread", x.take_lock) && is_in_process("PyCFunction_NewEx", x.new_function) &&
+      is_in_process("PyCapsule_New", x.new_capsule) && is_in_process("PyCapsule_GetPointer", x.in_capsule);
   return found ? std::optional(x) : std::nullopt;
 }
 

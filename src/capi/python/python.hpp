@@ -39,9 +39,12 @@ struct Python {
   Object* (*call)(Object* callable, Object* arguments, Object* named);
   Object* (*call_without)(Object* callable);
   Object* (*attribute)(Object*, Object* name);
+  Object* (*variables)(Object* module);                  // a dictionary, borrowed
+  Object* (*variable)(Object* dictionary, Object* key);  // borrowed; null, with or without an error
   Object* (*new_integer)(long long);
   long long (*integer)(Object*);
   double (*number)(Object*);
+  char* (*bytes)(Object*);
   void (*intern)(Object**);  // in the place of a text, the one of all equal ones
   Object* (*error)();        // borrowed
   void (*clear_error)();

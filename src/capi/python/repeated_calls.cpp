@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "capi/python/python.hpp"
+#include "capi/python/question.hpp"
 #include "capi/python/tensors.hpp"
 #include "capi/repeat.hpp"
 #include "tilesmith.h"
@@ -63,7 +64,9 @@ class Items {
   [[nodiscard]] Items items(std::size_t at) const { return {*python_, (*this)[at]}; }
   [[nodiscard]] std::int64_t number(std::size_t at) const { return python_->integer((*this)[at]); }
   [[nodiscard]] std::size_t index(std::size_t at) const { return static_cast<std::size_t>(number(at)); }
+  [[nodiscard]] const char* text(std::size_t at) const { return python_->bytes((*this)[at]); }
   [[nodiscard]] Held held(std::size_t at) const { return Held::shared(*python_, (*this)[at]); }
+  [[nodiscard]] Held held() const { return Held::shared(*python_, tuple_); }
 
  private:
   const Python* python_;
@@ -108,12 +111,19 @@ struct Call {
   std::int64_t returned = -1;      // an argument that is the result in place of the first output
 };
 
+/// Four sums, none of which waits for another: a call has a hundred words and more.
 std::uint64_t hash_of(std::span<const std::int64_t> words) {
-  std::uint64_t hash = words.size();
-  for (const std::int64_t word : words) {
-    hash = (hash ^ static_cast<std::uint64_t>(word)) * 0x9e3779b97f4a7c15;
-    hash ^= hash >> 32;
-  }
+  constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15;
+  std::array<std::uint64_t, 4> sums = {words.size(), 1, 2, 3};
+  std::size_t i = 0;
+  for (; i + sums.size() <= words.size(); i += sums.size())
+    for (std::size_t lane = 0; lane < sums.size(); ++lane) {
+      const std::uint64_t mixed = (sums[lane] ^ static_cast<std::uint64_t>(words[i + lane])) * kFactor;
+      sums[lane] = mixed ^ mixed >> 32;
+    }
+  for (; i < words.size(); ++i) sums[0] = (sums[0] ^ static_cast<std::uint64_t>(words[i])) * kFactor;
+  std::uint64_t hash = 0;
+  for (const std::uint64_t sum : sums) hash = (hash ^ sum ^ sum >> 29) * kFactor;
   return hash;
 }
 
@@ -129,7 +139,7 @@ class RepeatedCalls {
   RepeatedCalls(const Python& python, const Items& setup)
       : python_(python),
         library_{reinterpret_cast<const DlExchange*>(setup.number(2))},
-        grad_enabled_(setup.held(4)),
+        setup_(setup.held()),
         requires_grad_(setup.held(5)),
         forward_mode_(setup.held(6)),
         level_(setup.held(7)),
@@ -138,7 +148,8 @@ class RepeatedCalls {
     const Items kinds = setup.items(0), types = setup.items(1), asked = setup.items(3);
     for (std::size_t i = 0; i < kinds.size(); ++i) kinds_.push_back(static_cast<Kind>(kinds.number(i)));
     for (std::size_t i = 0; i < types.size(); ++i) types_.push_back(types[i]);  // their modules hold them
-    for (std::size_t i = 0; i < asked.size(); ++i) asked_.push_back(asked.held(i));
+    for (std::size_t i = 0; i < asked.size(); ++i) asked_.push_back(question_of(asked.items(i)));
+    if (setup[4] != python_.none) grad_enabled_ = question_of(setup.items(4));
   }
 
   /// The result; NotImplemented where there was no such call, or it fails: Python's way then tells why. Null: an error.
@@ -234,7 +245,7 @@ class RepeatedCalls {
   bool describe(std::span<Object* const> given, Look& look, std::vector<Held>* held) const {
     if (given.size() != kinds_.size() + 1) return false;
     if (forward_mode_.get() != python_.none && in_forward_mode()) return false;
-    const bool grad = grad_enabled_.get() != python_.none && tells_true(python_.call_without(grad_enabled_.get()));
+    const bool grad = grad_enabled_ && is_true(*grad_enabled_);
     if (!add(given[0], look.words, held)) return false;
     for (std::size_t i = 0; i < kinds_.size(); ++i) {
       Object* const x = given[i + 1];
@@ -253,8 +264,12 @@ class RepeatedCalls {
           held->push_back(Held::shared(python_, looked));
       }
     }
-    for (const Held& ask : asked_) {
-      const Held answer(python_, python_.call_without(ask.get()));
+    for (const Question& question : asked_) {
+      if (const auto answer = question.answer()) {
+        look.words.add(*answer);
+        continue;
+      }
+      const Held answer(python_, python_.call_without(question.python_function()));
       if (answer.get() == nullptr || !add(answer.get(), look.words, held)) return without_error();
     }
     return !look.words.full();
@@ -300,9 +315,19 @@ class RepeatedCalls {
     return answer == python_.yes;
   }
 
+  /// The setup holds its function of Python.
+  [[nodiscard]] Question question_of(const Items& x) const {
+    return {x[0], static_cast<Answers>(x.number(1)), x.text(2), x.text(3)};
+  }
+
+  [[nodiscard]] bool is_true(const Question& question) const {
+    if (const auto answer = question.answer()) return *answer != 0;
+    return tells_true(python_.call_without(question.python_function()));
+  }
+
   [[nodiscard]] bool in_forward_mode() const {
-    const Held level(python_, python_.attribute(forward_mode_.get(), level_.get()));
-    return level.get() == nullptr ? !without_error() : python_.integer(level.get()) >= 0;
+    Object* const level = python_.variable(python_.variables(forward_mode_.get()), level_.get());
+    return level == nullptr ? !without_error() : python_.integer(level) >= 0;
   }
 
   [[nodiscard]] bool is_negated(Object* tensor) const {
@@ -365,13 +390,15 @@ class RepeatedCalls {
 
   const Python& python_;
   const TensorLibrary library_;
-  const Held grad_enabled_, requires_grad_;  // none of NumPy
-  const Held forward_mode_, level_;          // a module and the name of its level, of torch
+  const Held setup_;
+  std::optional<Question> grad_enabled_;  // of torch
+  const Held requires_grad_;              // the name of an attribute
+  const Held forward_mode_, level_;       // a module and the name of its level, of torch
   const Held stream_;
   const Held is_negated_;  // the name of a method
   std::vector<Kind> kinds_;
   std::vector<const void*> types_;
-  std::vector<Held> asked_;  // what calls depend on beside their arguments
+  std::vector<Question> asked_;  // what calls depend on beside their arguments
   std::unordered_map<std::uint64_t, std::shared_ptr<const Call>> calls_;
 };
 

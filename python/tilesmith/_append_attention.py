@@ -7,7 +7,8 @@ import threading
 from typing import Any, Callable, Optional
 
 from tilesmith._append_attention_call import APPEND_KINDS, WORD_TURNED, AppendAttentionCall, NewTensors, prepare_append_attention
-from tilesmith._attention_call import WORD_LSE, WORD_OUT, Arguments, Tensors, check_seed
+from tilesmith._attention_arguments import Arguments, Tensors, check_seed
+from tilesmith._attention_call import WORD_LSE, WORD_OUT
 from tilesmith._conditions import conditions
 from tilesmith._errors import InvalidArgument
 from tilesmith._given_tensors import library_for

@@ -8,7 +8,9 @@ import struct
 from typing import Any, NamedTuple, Optional, Sequence
 
 from tilesmith._append_call import check_integers, check_row_scale, set_rotary
-from tilesmith._attention_call import KINDS, Arguments, Call, Options, Tensors, dims_of, fill, strides_of
+from tilesmith._attention_arguments import Arguments, Options, Tensors
+from tilesmith._attention_call import KINDS, Call
+from tilesmith._attention_structure import dims_of, fill, strides_of
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._library import Attention
 from tilesmith._options import options_now

@@ -1,4 +1,4 @@
-"""One attention-backward call as the C structure, like _attention_call of the forward, whose structure it points to."""
+"""One attention-backward call as the C structure, like _attention_structure of the forward, whose structure it points to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import ctypes
 import struct
 from typing import Any, NamedTuple, Optional
 
-from tilesmith import _attention_call as forward
+from tilesmith import _attention_arguments as forward, _attention_structure as structure
+from tilesmith._attention_call import POINTERS, POINTERS_AT
 from tilesmith._candidates import entry
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._library import CUDA, Attention, AttentionGradients, raise_last_error, sized
@@ -134,7 +135,7 @@ class Call:
     def run(self, inputs: tuple[int, ...], results: tuple[int, ...], seed: int, stream: int) -> None:
         """Runs on these addresses, in the orders of Tensors and Results; 0 is none."""
         do, q, k, v, o, lse, bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, dlse = inputs
-        forward.POINTERS.pack_into(self._forward, forward.POINTERS_AT, q, k, v, o, lse, bias, alibi, sink, cu_seqlens_q,
+        POINTERS.pack_into(self._forward, POINTERS_AT, q, k, v, o, lse, bias, alibi, sink, cu_seqlens_q,
                                    cu_seqlens_k, 0)  # fmt: skip
         self._forward.seed = seed
         _POINTERS.pack_into(self._call, _POINTERS_AT, do, dlse, *results, stream)
@@ -157,11 +158,11 @@ def prepare(tensors: Tensors, results: Results, options: forward.Options, thread
     t = tensors
     if t.q.data_type in ("fp8", "bf8"):
         raise WrongType(f"q, k and v are {t.q.data_type}", "float32, float16 or bfloat16: float8 has no gradient")
-    filled = forward.fill(forward.Tensors(t.q, t.k, t.v, t.bias, t.alibi, t.sink, cu_seqlens_q=t.cu_seqlens_q,
+    filled = structure.fill(forward.Tensors(t.q, t.k, t.v, t.bias, t.alibi, t.sink, cu_seqlens_q=t.cu_seqlens_q,
                                           cu_seqlens_k=t.cu_seqlens_k), options)  # fmt: skip
     check_devices((*Tensors._fields, *Results._fields), t.do, (*tensors, *results))
     attention, group = filled.call, bool(filled.call.mode)
-    dims = forward.dims_of(options.layout, group)
+    dims = structure.dims_of(options.layout, group)
     call = sized(AttentionGradients)
     call.forward = ctypes.pointer(attention)
     call.device = attention.device
@@ -171,10 +172,10 @@ def prepare(tensors: Tensors, results: Results, options: forward.Options, thread
     for name, view, shape in (("do", t.do, filled.out_shape), ("o", t.o, filled.out_shape), ("dq", results.dq, t.q.shape),
                               ("dk", results.dk, t.k.shape), ("dv", results.dv, t.v.shape)):  # fmt: skip
         _check(name, view, t.q.data_type, shape)
-    call.dout_strides = forward.strides_of("do", t.do, dims)
-    attention.o_strides = forward.strides_of("o", t.o, dims)
+    call.dout_strides = structure.strides_of("do", t.do, dims)
+    attention.o_strides = structure.strides_of("o", t.o, dims)
     call.dq_strides, call.dk_strides, call.dv_strides = (
-        forward.strides_of(name, view, dims) for name, view in (("dq", results.dq), ("dk", results.dk), ("dv", results.dv)))  # fmt: skip
+        structure.strides_of(name, view, dims) for name, view in (("dq", results.dq), ("dk", results.dk), ("dv", results.dv)))  # fmt: skip
     _check("lse", t.lse, "fp32", filled.lse_shape)
     attention.lse_strides = _row_strides(t.lse)
     if t.dlse is not None:

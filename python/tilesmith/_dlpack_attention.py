@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tilesmith._attention_call import Arguments, Call, Tensors, check_seed, prepare
+from tilesmith._attention_arguments import Arguments, Tensors, check_seed
+from tilesmith._attention_call import Call, prepare
 from tilesmith._dlpack import Borrowed, New, stream_of
 from tilesmith._errors import InvalidArgument
 from tilesmith._kept_calls import KeptCalls

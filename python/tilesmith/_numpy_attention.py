@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tilesmith._attention_call import KINDS, WORD_LSE, WORD_OUT, Arguments, Call, Tensors, check_seed, prepare
+from tilesmith._attention_arguments import Arguments, Tensors, check_seed
+from tilesmith._attention_call import KINDS, WORD_LSE, WORD_OUT, Call, prepare
 from tilesmith._conditions import conditions
 from tilesmith._errors import InvalidArgument
 from tilesmith._kept_calls import KeptCalls

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tilesmith import _append_attention
-from tilesmith._attention_call import Arguments, as_window, check_seed
+from tilesmith._attention_arguments import Arguments, as_window, check_seed
 from tilesmith._errors import InvalidArgument
 from tilesmith._torch import NO_OPTIONS, OPTION_ARGUMENTS, argument_names, define, draw_seed, named_arguments, refuse_gradient, signed_seed, under
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from tilesmith._attention_call import KINDS, WORD_LSE, WORD_OUT, Arguments, Call, Tensors, as_window, check_seed, prepare
+from tilesmith._attention_arguments import Arguments, Tensors, as_window, check_seed
+from tilesmith._attention_call import KINDS, WORD_LSE, WORD_OUT, Call, prepare
 from tilesmith._conditions import conditions
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._kept_calls import KeptCalls

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from tilesmith._attention_backward_call import Arguments, Call, Results, Tensors, Wanted, prepare, seed_of, wanted_of
-from tilesmith._attention_call import as_window
+from tilesmith._attention_arguments import as_window
 from tilesmith._errors import Unsupported, WrongType
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._torch import (

@@ -7,7 +7,7 @@ from typing import Any, Callable, NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from tilesmith._attention_call import Arguments
+from tilesmith._attention_arguments import Arguments
 from tilesmith._errors import Unsupported
 from tilesmith._torch import TYPES, all_plain, named_arguments
 from tilesmith._torch_attention_backward import attention_bwd

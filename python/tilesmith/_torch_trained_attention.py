@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.autograd import Function
 
 from tilesmith import _attention_backward_call as backward_call
-from tilesmith._attention_call import Arguments, Call
+from tilesmith._attention_arguments import Arguments
+from tilesmith._attention_call import Call
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._torch import all_plain, grad_enabled, raw_stream, torch_threads, under, view_of
 from tilesmith._torch_attention_backward import attention_bwd

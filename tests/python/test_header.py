@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tilesmith import _append_attention_call, _append_call, _attention_backward_call, _attention_call, _gemm_call, _gemm_matrices, _gemm_operands, _library
+from tilesmith import _append_attention_call, _append_call, _attention_backward_call, _attention_structure, _gemm_call, _gemm_matrices, _gemm_operands, _library
 
 HEADER = Path(__file__).resolve().parents[2] / "include" / "tilesmith.h"
 TEXT = re.sub(r"/\*.*?\*/|//[^\n]*", "", HEADER.read_text(), flags=re.DOTALL)
@@ -84,23 +84,23 @@ def without_prefix(enum, prefix):
 
 def test_data_types():
     codes = without_prefix("tilesmith_data_type", "TILESMITH_")
-    known = {**_gemm_call._CODES, "tf32": _gemm_call._TF32, **{f"fp8{out}": code for out, code in _attention_call._FP8_CODES.items()}}
-    assert known == codes and _attention_call._TF32 == _gemm_call._TF32
-    assert _attention_call._INPUT_CODES.items() <= codes.items()
+    known = {**_gemm_call._CODES, "tf32": _gemm_call._TF32, **{f"fp8{out}": code for out, code in _attention_structure._FP8_CODES.items()}}
+    assert known == codes and _attention_structure._TF32 == _gemm_call._TF32
+    assert _attention_structure._INPUT_CODES.items() <= codes.items()
 
 
 def test_attention_codes():
-    assert _attention_call._MASKS == {key.removeprefix("mask_"): value for key, value in without_prefix("tilesmith_mask", "TILESMITH_").items()}
+    assert _attention_structure._MASKS == {key.removeprefix("mask_"): value for key, value in without_prefix("tilesmith_mask", "TILESMITH_").items()}
     traits = without_prefix("tilesmith_attention_trait", "TILESMITH_")
     assert traits.pop("append") == _append_attention_call._APPEND
     assert traits.pop("lengths_after") == _append_call._LENGTHS_AFTER
     chosen = without_prefix("tilesmith_chosen_scale", "TILESMITH_CHOOSE_")
     assert chosen == {"k_scale": _append_attention_call._CHOOSE_K_SCALE, "v_scale": _append_attention_call._CHOOSE_V_SCALE}
-    assert traits == {name: getattr(_attention_call, f"_{name.upper()}") for name in ("soft_cap", "sink", "dropout", "lse", "block_scale", "page_scale", "latent", "batch_invariant", "vectorized_pages")}
+    assert traits == {name: getattr(_attention_structure, f"_{name.upper()}") for name in ("soft_cap", "sink", "dropout", "lse", "block_scale", "page_scale", "latent", "batch_invariant", "vectorized_pages")}
     gradients = without_prefix("tilesmith_gradient_trait", "TILESMITH_")
     assert gradients == {name: getattr(_attention_backward_call, f"_{name.upper()}") for name in ("dlse", "dbias", "dalibi", "dsink")}
     biases = without_prefix("tilesmith_bias_kind", "TILESMITH_BIAS_")
-    assert biases == {"none": 0, "elementwise": _attention_call._ELEMENTWISE, "alibi": _attention_call._ALIBI}
+    assert biases == {"none": 0, "elementwise": _attention_structure._ELEMENTWISE, "alibi": _attention_structure._ALIBI}
     assert without_prefix("tilesmith_sequence_mode", "TILESMITH_") == {"batch": False, "group": True}  # what _set_mode stores
 
 

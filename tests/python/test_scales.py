@@ -7,7 +7,7 @@ import pytest
 import tilesmith
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-from tilesmith import _attention_call, _library, _torch_attention, _views  # noqa: E402 (needs torch)
+from tilesmith import _attention_arguments, _attention_call, _library, _torch_attention, _views  # noqa: E402 (needs torch)
 
 BLOCK_SCALE = 16
 
@@ -150,9 +150,9 @@ def test_an_output_must_not_lie_on_a_scale():
 
 def test_devices_mixed_up():
     views = [_views.View("fp8", (1, 1, 1, 64), (64, 64, 64, 1), _library.CUDA, 0)] * 3
-    options = _attention_call.Options("bhsd", False, "none", (-1, -1), None, 0.0, 0.0, None, None, False)
+    options = _attention_arguments.Options("bhsd", False, "none", (-1, -1), None, 0.0, 0.0, None, None, False)
     with pytest.raises(ValueError, match="q is on cuda:0, k_scale on cpu"):
-        _attention_call.prepare(_attention_call.Tensors(*views, k_scale=_views.View("fp32", (), (), _library.CPU, 0)), options)
+        _attention_call.prepare(_attention_arguments.Tensors(*views, k_scale=_views.View("fp32", (), (), _library.CPU, 0)), options)
 
 
 def test_numpy():

@@ -10,7 +10,7 @@ import pytest
 
 import tilesmith
 import tilesmith.typing as words
-from tilesmith import _attention_call, _gemm_call, _options
+from tilesmith import _attention_structure, _gemm_call, _options
 from tilesmith._conditions import OptionValues
 
 HERE = pathlib.Path(__file__).parent
@@ -19,10 +19,10 @@ PACKAGE = pathlib.Path(tilesmith.__file__).parent
 
 def test_words_are_those_that_calls_take():
     for typed, known in ((words.Activation, _gemm_call.ACTIVATIONS), (words.Gate, _gemm_call.GATES),
-                         (words.Mask, _attention_call._MASKS), (words.Build, _options.BUILD),
+                         (words.Mask, _attention_structure._MASKS), (words.Build, _options.BUILD),
                          (words.Determinism, _options.DETERMINISM)):  # fmt: skip
         assert list(typing.get_args(typed)) == list(known)
-    assert {layout for layout, _ in _attention_call._DIMS} == set(typing.get_args(words.Layout))
+    assert {layout for layout, _ in _attention_structure._DIMS} == set(typing.get_args(words.Layout))
     assert tuple(words.CallOptions.__annotations__) == OptionValues._fields
     assert (PACKAGE / "py.typed").is_file()
 

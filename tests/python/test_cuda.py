@@ -53,6 +53,23 @@ def test_tensors_beside():
         check(tilesmith.attention(q, k, v, **options), q, k, v, **options)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("least", [-torch.inf, torch.finfo(torch.float32).min])
+def test_a_bias_may_hide_whole_blocks(dtype, least):
+    """Padding behind few keys, in front of few, and of a whole sequence, whose queries then see nothing: also where the least
+    number takes the place of -inf (docs/cuda_kernels.md)."""
+    q, k, v = (x.requires_grad_() for x in qkv(batch=3, rows_k=777, dtype=dtype))
+    bias = torch.zeros(3, 1, 1, 777, device="cuda")
+    bias[0, ..., 60:] = bias[1, ..., :700] = -torch.inf
+    bias[2] = least
+    o = tilesmith.attention(q, k, v, bias=bias)
+    gradients = torch.autograd.grad(o.float().sum(), (q, k, v))
+    seen = [x.detach().double() for x in (q, k, v)]
+    wide = torch.nn.functional.scaled_dot_product_attention(seen[0][:2], *(x[:2].repeat_interleave(2, 1) for x in seen[1:]), bias[:2].double())
+    torch.testing.assert_close(o[:2].double(), wide, rtol=0, atol=2e-2)
+    assert o[2].count_nonzero() == 0 and all(x[2].count_nonzero() == 0 and x.isfinite().all() for x in gradients)
+
+
 def test_layouts_and_out():
     q, k, v = qkv()
     expected = tilesmith.attention(q, k, v, causal=True)

@@ -98,8 +98,8 @@ TS_DEVICE float exponentiate(float (&s)[kScores], int row, float unit, float shi
 }
 
 // Turns scores into probabilities and brings the rows up to date. `factor` is what the output so far must be multiplied
-// by; kFirst starts new rows. kGuard allows for rows that have seen nothing yet, whose maximum is -infinity. Rows whose
-// scores are `bounded` keep the base 0. Multiplications are rounded explicitly: the compiler would fuse them with
+// by; kFirst starts new rows. kGuard allows for rows that have seen nothing yet, whose maximum is -infinity; a bias may
+// hide whole blocks in any place. Rows whose scores are `bounded` keep the base 0. Multiplications are rounded explicitly: the compiler would fuse them with
 // additions in some copies of this code and not in others, and a row would depend on the schedule.
 template <bool kFirst, bool kGuard, Maxima kMaxima = Maxima::floats>
 TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&factor)[2], float unit,
@@ -117,7 +117,7 @@ TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&facto
       peak = risen ? peak : rows.peak[row];
     }
     rows.peak[row] = peak;
-    const float base = kGuard && peak == -kInfinity ? 0.0f : peak;
+    const float base = (kGuard || cfg::kBias) && peak == -kInfinity ? 0.0f : peak;
     const float shift = base - kLift;
     // -infinity, or a NaN, which a maximum passes over.
     if constexpr (kMaxima == Maxima::staggered) least = fmaf(shift, 0.0f, -kInfinity);

@@ -25,7 +25,7 @@ namespace tilesmith {
 namespace {
 
 /// Stream numbers of the random tensors of one seed.
-enum Stream : std::uint64_t { kQ = 1, kK, kV, kBias, kSink, kLengthsQ, kLengthsK, kPages, kAngles };
+enum Stream : std::uint64_t { kQ = 1, kK, kV, kBias, kSink, kLengthsQ, kLengthsK, kPages, kAngles, kHiddenKeys };
 
 /// Whether the caller gave a tensor. A scalar has no dimensions, but an element.
 bool is_given(const HostArray& array) {
@@ -74,6 +74,23 @@ Status fill_tensor(
   shape_values(values.span());
   array = make_array(type, shape, values.span());
   return {};
+}
+
+/// Hides keys from one row of a bias in four, as padding masks do: those in front, those at the end, or all.
+void hide_keys(std::span<float> bias, std::int64_t keys, RandomStream random) {
+  std::uint64_t draw = 0;
+  const auto below = [&](std::int64_t bound) {
+    return static_cast<std::size_t>(random.below(draw++, static_cast<std::uint64_t>(bound)));
+  };
+  for (; !bias.empty(); bias = bias.subspan(static_cast<std::size_t>(keys))) {
+    const std::size_t kind = below(16), place = below(keys + 1);
+    const std::span<float> row = bias.first(static_cast<std::size_t>(keys));
+    const std::span<float> hidden = kind < 2   ? row.first(place)
+                                    : kind < 3 ? row.subspan(place)
+                                    : kind < 4 ? row
+                                               : row.first(0);
+    std::ranges::fill(hidden, -std::numeric_limits<float>::infinity());
+  }
 }
 
 bool all_fp8(const AttentionInputs& in) {
@@ -311,7 +328,8 @@ Result<AttentionCase> AttentionCase::create(const RandomCall<AttentionFwd>& call
   };
   if (p.bias == BiasKind::elementwise) {
     if (!is_given(in.bias))
-      TS_TRY(fill_tensor("bias", in.bias, {p.heads_q, p.seqlen_q, p.seqlen_k}, ElementType::fp32, stream(kBias)));
+      TS_TRY(fill_tensor("bias", in.bias, {p.heads_q, p.seqlen_q, p.seqlen_k}, ElementType::fp32, stream(kBias),
+                         [&](std::span<float> bias) { hide_keys(bias, p.seqlen_k, stream(kHiddenKeys)); }));
     TS_TRY(as_floats("bias", in.bias));
     TS_ASSIGN(out.bias_strides_, bias_strides_of(in.bias, p));
   }

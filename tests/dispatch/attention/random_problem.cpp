@@ -17,6 +17,8 @@
 namespace tilesmith::testing {
 namespace {
 
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
 ElementType element_of(DataType type) {
   return type == DataType::fp32 || type == DataType::tf32 ? ElementType::fp32
          : type == DataType::fp16                         ? ElementType::fp16
@@ -216,10 +218,24 @@ void RandomCall::make_bias() {
   auto buffer = std::make_unique<GuardedBuffer>(ElementType::fp32, extents, strides);
   std::vector<float> values(static_cast<std::size_t>(extents.batch * extents.head * extents.row * extents.column));
   fill_normal(values, {seed_, 20}, 2.0F, 1);
+  hide_keys(values, static_cast<std::size_t>(std::max<std::int64_t>(1, extents.column)));
   buffer->fill(values);
   arguments_.bias = reinterpret_cast<const float*>(buffer->data());
   arguments_.bias_strides = {strides.batch, strides.head, strides.row, strides.column};
   inputs_.push_back(std::move(buffer));
+}
+
+/// Every second bias hides keys, as padding masks do: of each row those in front, those at its end, or all.
+void RandomCall::hide_keys(std::vector<float>& bias, std::size_t keys) const {
+  const RandomStream stream{seed_, 23};
+  std::uint64_t draw = 0;
+  const auto below = [&](std::size_t bound) { return static_cast<std::size_t>(stream.below(draw++, bound)); };
+  if (below(2) == 0) return;
+  for (std::size_t row = 0; row + keys <= bias.size(); row += keys) {
+    const std::size_t kind = below(4), place = below(keys + 1);
+    const std::size_t first = kind == 0 ? place : 0, end = kind == 1 ? place : keys;
+    if (kind < 3) std::fill_n(bias.begin() + static_cast<std::ptrdiff_t>(row + first), end - first, -kInfinity);
+  }
 }
 
 /// Scales of pages or of their rows, NaN where no query sees one.

@@ -1,6 +1,6 @@
 // A random attention problem with its tensors, for tests: odd sizes, gaps and broadcasts in the strides, empty
-// sequences, rows that see nothing, maxima that rise from key block to key block, heavy sinks. Every tensor lies
-// between red zones that read as NaN, and is compared bit for bit with what it was after every run.
+// sequences, rows that see nothing, biases of -infinity, maxima that rise from key block to key block, heavy sinks.
+// Every tensor lies between red zones that read as NaN, and is compared bit for bit with what it was after every run.
 #pragma once
 
 #include <cstdint>
@@ -66,6 +66,7 @@ class RandomCall {
   [[nodiscard]] std::int64_t random(std::uint64_t bound);
   [[nodiscard]] std::vector<std::int32_t> offsets(std::int64_t longest);
   void make_bias();
+  void hide_keys(std::vector<float>& bias, std::size_t keys) const;
   void make_scale(std::int64_t heads, std::int64_t longest, std::vector<float>& values, AttentionScale& scale);
   void make_page_scale(std::vector<float>& values, AttentionScale& scale);
   void describe_for_checks();

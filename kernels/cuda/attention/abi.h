@@ -20,6 +20,9 @@ struct TsCudaAttentionArgs : TsAttentionCall {
   // Persistent kernels only: work items of the call, row tiles per head (of the longest sequence), heads of a section,
   // which are walked together, and sections before the last one, which has the heads that are left.
   int work_items, row_tiles, section_heads, sections;
+  // Of tensors: row tiles of each head in front of these, whose queries see no key. Their zeros are written by free warps
+  // (hopper/hidden_rows.cuh); 0 where a kernel has none.
+  int first_tile;
   // fp8 kernels only; k and v by the head of keys and values.
   TsScale q_scale, k_scale, v_scale;
   // Kernels for pages only.

@@ -1,6 +1,5 @@
 // Copies rows of heads that begin at any element of 16 bits to rows that do, and fills those up with zeros: to rows of whole
 // 16 bytes, which the copy engine takes, and back. What it reads lies within the rows, and it writes nothing else.
-// Rows that come from nowhere are zeros.
 //
 // A warp copies TS_COPY_LINES rows at a time, each lane a word or two of each, by elements of 16 bits: there is no branch between
 // loads, and what it writes is aligned words but for a row's ends.
@@ -66,35 +65,12 @@ TS_DEVICE void copy_lines(const TsRowsOfHeads& t, u32 first, u32 lane) {
   }
 }
 
-// Zeros of TS_FILL_LINES rows of whole 16 bytes: as many rows at once as a warp has chunks for.
-TS_DEVICE void fill_lines(const TsRowsOfHeads& t, u32 first, u32 lane) {
-  const u32 chunks = t.to_bytes / 16, at_once = chunks < 32 ? 32 / chunks : 1;
-  const u32 own = chunks < 32 ? lane / chunks : 0, own_chunk = chunks < 32 ? lane % chunks : lane;
-  const u32 lines = t.lines, end = first + TS_FILL_LINES < lines ? first + TS_FILL_LINES : lines;
-  if (own >= at_once) return;
-  for (u32 line = first; line < end;) {
-    const u32 member = line / t.rows, row = line % t.rows, rest = t.rows - row;
-    const u32 run = end - line < rest ? end - line : rest;  // rows of one head
-    char* const to = static_cast<char*>(t.to) + member / t.heads * t.to_batch + member % t.heads * t.to_head + row * t.to_row;
-    for (u32 i = own; i < run; i += at_once)
-      for (u32 chunk = own_chunk; chunk < chunks; chunk += 32)
-        *reinterpret_cast<uint4*>(to + i * t.to_row + chunk * 16) = uint4{0, 0, 0, 0};
-    line += run;
-  }
-}
-
-TS_DEVICE u32 groups_of(const TsRowsOfHeads& t) {
-  const u32 lines = t.from == nullptr ? TS_FILL_LINES : TS_COPY_LINES;
-  return (t.lines + lines - 1) / lines;
-}
-
 // The rows of all tensors, one behind the other.
 TS_DEVICE void copy_all(const TsCopyRowsArgs& args, u32 group, u32 lane) {
   for (int tensor = 0; tensor < TS_COPY_TENSORS; ++tensor) {
     const TsRowsOfHeads& t = args.tensors[tensor];
-    const u32 groups = groups_of(t);
+    const u32 groups = (t.lines + TS_COPY_LINES - 1) / TS_COPY_LINES;
     if (group < groups) {
-      if (t.from == nullptr) return fill_lines(t, group * TS_FILL_LINES, lane);
       constexpr int kWarpBytes = 32 * 4 - 2;  // of a row, wherever it begins
       if (t.to_bytes <= kWarpBytes) return copy_lines<1>(t, group * TS_COPY_LINES, lane);
       return copy_lines<2>(t, group * TS_COPY_LINES, lane);
@@ -115,6 +91,7 @@ extern "C" __global__ void __launch_bounds__(TS_COPY_THREADS) TS_ENTRY(const __g
   const ts::u32 warps = gridDim.x * (TS_COPY_THREADS / 32), lane = threadIdx.x % 32;
   const ts::u32 warp = blockIdx.x * (TS_COPY_THREADS / 32) + threadIdx.x / 32;
   ts::u32 groups = 0;
-  for (int tensor = 0; tensor < TS_COPY_TENSORS; ++tensor) groups += ts::copy::groups_of(args.tensors[tensor]);
+  for (int tensor = 0; tensor < TS_COPY_TENSORS; ++tensor)
+    groups += (args.tensors[tensor].lines + TS_COPY_LINES - 1) / TS_COPY_LINES;
   for (ts::u32 group = warp; group < groups; group += warps) ts::copy::copy_all(args, group, lane);
 }

@@ -2,8 +2,7 @@
 // parameter.
 #pragma once
 
-// Rows of batch * heads * rows, both sides of which begin at any byte; zeros behind what is copied. Strides in bytes. Without
-// `from` they are zeros: rows, strides and `to` are whole 16 bytes then.
+// Rows of batch * heads * rows, both sides of which begin at any byte; zeros behind what is copied. Strides in bytes.
 struct TsRowsOfHeads {
   const void* from;
   void* to;
@@ -17,7 +16,6 @@ struct TsRowsOfHeads {
 #define TS_COPY_TENSORS 5
 #define TS_COPY_THREADS 256
 #define TS_COPY_LINES 2 /* that a warp has under way */
-#define TS_FILL_LINES 64 /* of zeros */
 struct TsCopyRowsArgs {
   TsRowsOfHeads tensors[TS_COPY_TENSORS];
 };

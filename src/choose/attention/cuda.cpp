@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <tuple>
 #include <utility>
@@ -223,38 +224,54 @@ std::vector<Candidate> candidates_for(const CudaSpec& spec, const AttentionSigna
   return candidates;
 }
 
-/// The problem that tiles compute: without queries whose zeros a launch of its own writes.
-AttentionProblem computed(const CudaSpec& spec, const AttentionProblem& problem) {
-  return fills_hidden_queries(spec, problem) ? with_seen_queries(problem) : problem;
-}
-
-/// The same and, where rows begin anywhere, the kernels that compute the problem on copies, as predictions rank both.
-std::vector<Candidate> all_candidates_for(const CudaSpec& spec, const AttentionSignature& signature,
-                                          const AttentionProblem& problem) {
-  std::vector<Candidate> own = candidates_for(spec, signature, problem);
-  if (!may_copy_rows(problem)) return own;
-  const AttentionProblem whole = with_whole_rows(problem);
-  std::vector<Candidate> on_copies = candidates_for(spec, gpu_signature_of(whole), whole), out;
-  std::erase_if(on_copies, [](const Candidate& one) { return !is_worth_copies(one.recipe.main()); });
-  for (Candidate& one : on_copies) one.predicted_seconds += copy_seconds(spec, problem);
-  std::ranges::merge(on_copies, own, std::back_inserter(out), {}, &Candidate::predicted_seconds,
+/// Two lists in dispatch's order, as predictions rank both.
+std::vector<Candidate> merged(std::vector<Candidate> first, std::vector<Candidate> second) {
+  std::vector<Candidate> out;
+  std::ranges::merge(first, second, std::back_inserter(out), {}, &Candidate::predicted_seconds,
                      &Candidate::predicted_seconds);
   return out;
+}
+
+bool leaves_out_hidden_tiles(const Candidate& one) {
+  return cuda_attention_resources(one.recipe.main()).free_warps > 0;
+}
+
+/// The same, each kernel by the tiles that it computes.
+std::vector<Candidate> seen_candidates_for(const CudaSpec& spec, const AttentionSignature& signature,
+                                           const AttentionProblem& problem) {
+  std::vector<Candidate> whole = candidates_for(spec, signature, problem);
+  if (!has_hidden_tiles(problem)) return whole;
+  std::vector<Candidate> seen = candidates_for(spec, signature, with_seen_queries(problem));
+  std::erase_if(whole, leaves_out_hidden_tiles);
+  std::erase_if(seen, std::not_fn(leaves_out_hidden_tiles));
+  for (Candidate& one : seen) one.predicted_seconds += hidden_seconds(spec, problem);
+  return merged(std::move(seen), std::move(whole));
+}
+
+/// The same and, where rows begin anywhere, the kernels that compute the problem on copies.
+std::vector<Candidate> all_candidates_for(const CudaSpec& spec, const AttentionSignature& signature,
+                                          const AttentionProblem& problem) {
+  std::vector<Candidate> own = seen_candidates_for(spec, signature, problem);
+  if (!may_copy_rows(problem)) return own;
+  const AttentionProblem whole = with_whole_rows(problem);
+  std::vector<Candidate> on_copies = seen_candidates_for(spec, gpu_signature_of(whole), whole);
+  std::erase_if(on_copies, [](const Candidate& one) { return !is_worth_copies(one.recipe.main()); });
+  for (Candidate& one : on_copies) one.predicted_seconds += copy_seconds(spec, problem);
+  return merged(std::move(on_copies), std::move(own));
 }
 
 }  // namespace
 
 Result<Ranking> rank(const CudaSpec& spec, const AttentionProblem& problem) {
   const AttentionSignature signature = gpu_signature_of(problem);
-  std::vector<Candidate> candidates = all_candidates_for(spec, signature, computed(spec, problem));
-  if (fills_hidden_queries(spec, problem))
-    for (Candidate& one : candidates) one.predicted_seconds += fill_seconds(spec, problem);
+  std::vector<Candidate> candidates = all_candidates_for(spec, signature, problem);
   if (candidates.empty()) return std::unexpected(why_none(spec, signature, cuda_attention_shape(problem)));
   return Ranking{std::move(candidates), is_fitted_for(spec, signature) ? "fitted model" : "tile table"};
 }
 
 std::vector<ModelTerms> model_terms(const CudaSpec& spec, const AttentionProblem& problem) {
-  const CudaAttentionShape shape = cuda_attention_shape(computed(spec, problem));
+  const CudaAttentionShape shape =
+      cuda_attention_shape(has_hidden_tiles(problem) ? with_seen_queries(problem) : problem);
   std::vector<ModelTerms> out;
   walk_cuda_attention(spec, gpu_signature_of(problem), packings_of(shape),
                       [&](const KernelConfig& config, const CudaTile& row, const auto* refused) {
@@ -281,8 +298,8 @@ Status serves(const CudaSpec& spec, const KernelConfig& config, const AttentionP
 
 Result<std::vector<Refusal>> refusals(const CudaSpec& spec, const AttentionProblem& problem) {
   const AttentionSignature signature = gpu_signature_of(problem);
-  const CudaAttentionShape shape = cuda_attention_shape(computed(spec, problem));
-  RefusalList list(all_candidates_for(spec, signature, computed(spec, problem)));
+  const CudaAttentionShape shape = cuda_attention_shape(problem);
+  RefusalList list(all_candidates_for(spec, signature, problem));
   walk_cuda_attention(
       spec, signature, packings_of(shape), [&](const KernelConfig& config, const CudaTile&, const auto* refused) {
         if (refused != nullptr)

@@ -2,19 +2,10 @@
 
 #include <algorithm>
 
-#include "choose/padded_rows.hpp"
 #include "problem/attention/problem.hpp"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
-namespace {
-
-double bytes_to_fill(const AttentionProblem& p) {
-  return static_cast<double>(p.batch * p.heads_q * hidden_queries(p)) * static_cast<double>(p.head_dim_v) *
-         bits_of(p.data_type) / 8;
-}
-
-}  // namespace
 
 std::int64_t hidden_queries(const AttentionProblem& p) {
   const MaskWindow window = window_of(p);
@@ -24,20 +15,13 @@ std::int64_t hidden_queries(const AttentionProblem& p) {
   return std::clamp<std::int64_t>(-last_of_first, 0, p.seqlen_q);
 }
 
-bool fills_hidden_queries(const CudaSpec& spec, const AttentionProblem& p) {
-  if (p.data_type != DataType::bf16 && p.data_type != DataType::fp16) return false;
-  constexpr std::int64_t kElements = 8;  // of 16 bytes, which rows of zeros are made of
-  if (p.unaligned || p.head_dim_v % kElements != 0) return false;
-  if (p.dropout || p.lse || p.block_scale || p.latent || p.append || p.batch_invariant ||
-      p.cache != KvElements::as_queries)
-    return false;
+bool has_hidden_tiles(const AttentionProblem& p) {
+  constexpr std::int64_t kLeastTile = 64;
+  const bool in_tensors = !p.latent && !p.append && p.cache == KvElements::as_queries;
+  // Where bits may not depend on neighbours the choice of a kernel follows from a usual sequence.
+  if (!in_tensors || p.batch_invariant || bits_of(input_type(p.data_type)) != 16) return false;
   const std::int64_t hidden = hidden_queries(p);
-  if (hidden == 0 || hidden == p.seqlen_q || p.batch < 1 || p.heads_q < 1) return false;
-  // As many as a launch counts; each factor by itself, so that products are below 2^63.
-  if (p.batch > kMostPaddedBytes || p.heads_q > kMostPaddedBytes || hidden > kMostPaddedBytes ||
-      p.heads_q * hidden > kMostPaddedBytes / p.batch)
-    return false;
-  return bytes_to_fill(p) > spec.reference.launch_us * 1e-6 * spec.reference.bytes_per_second;
+  return hidden >= kLeastTile && hidden < p.seqlen_q;
 }
 
 AttentionProblem with_seen_queries(AttentionProblem p) {
@@ -45,9 +29,11 @@ AttentionProblem with_seen_queries(AttentionProblem p) {
   return p;
 }
 
-double fill_seconds(const CudaSpec& spec, const AttentionProblem& p) {
+double hidden_seconds(const CudaSpec& spec, const AttentionProblem& p) {
   const CudaReferenceChip& chip = spec.reference;
-  return chip.launch_us * 1e-6 + bytes_to_fill(p) / (chip.bytes_per_second * chip.reached_bandwidth);
+  const double bytes = static_cast<double>(p.batch * p.heads_q * hidden_queries(p)) *
+                       static_cast<double>(p.head_dim_v) * bits_of(p.data_type) / 8;
+  return bytes / (chip.bytes_per_second * chip.reached_bandwidth);
 }
 
 }  // namespace tilesmith

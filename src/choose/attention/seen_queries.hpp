@@ -1,6 +1,6 @@
 // Attention of more queries than keys behind a mask whose diagonal ends at both last ones: the first queries see no
-// key. Tiles of queries would each load and multiply a block of keys to find that out. Where it pays, a launch writes
-// their zeros, and a plan of the others' problem computes the rest.
+// key. Hopper's tiles of queries leave out those tiles that have no others, and free warps write their zeros
+// (kernels/cuda/attention/hopper/hidden_rows.cuh); kernels of other pipelines compute them.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,13 @@ namespace tilesmith {
 /// Queries of each sequence that see no key, all in front; 0 where sequences differ in length.
 [[nodiscard]] std::int64_t hidden_queries(const AttentionProblem& problem);
 
-/// Whether a launch of its own writes their zeros: their results take longer to write than a launch, some query sees a
-/// key, and nothing of the problem counts queries from the first one (dropout, scales of blocks, a log-sum-exp).
-[[nodiscard]] bool fills_hidden_queries(const CudaSpec& spec, const AttentionProblem& problem);
+/// Whether they are tiles, and kernels that leave them out are predicted without them.
+[[nodiscard]] bool has_hidden_tiles(const AttentionProblem& problem);
 
 /// The problem of the queries behind them.
 [[nodiscard]] AttentionProblem with_seen_queries(AttentionProblem problem);
 
-/// What that launch takes.
-[[nodiscard]] double fill_seconds(const CudaSpec& spec, const AttentionProblem& problem);
+/// What writing their zeros takes.
+[[nodiscard]] double hidden_seconds(const CudaSpec& spec, const AttentionProblem& problem);
 
 }  // namespace tilesmith

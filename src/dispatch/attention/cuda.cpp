@@ -5,14 +5,12 @@
 #include "base/log.hpp"
 #include "choose/attention/cuda.hpp"
 #include "choose/attention/cuda_decode.hpp"
-#include "choose/attention/seen_queries.hpp"
 #include "choose/attention/whole_rows.hpp"
 #include "codegen/copy/cuda.hpp"
 #include "dispatch/attention/append_plan.hpp"
 #include "dispatch/attention/cuda_append_plan.hpp"
 #include "dispatch/attention/cuda_decode_plan.hpp"
 #include "dispatch/attention/cuda_plan.hpp"
-#include "dispatch/attention/cuda_seen_queries.hpp"
 #include "dispatch/plan_info.hpp"
 #include "dispatch/workspace.hpp"
 #include "instances/attention/cuda_resources.hpp"
@@ -64,12 +62,6 @@ Result<std::unique_ptr<AttentionPlan>> CudaAttention::plan(const AttentionProble
     if (writes_new_keys(chosen.recipe.main(), cuda_attention_shape(problem)))
       return cuda_append_plan(problem, std::move(attend), append_);
     return append_plan(problem, std::move(attend), append_);
-  }
-  if (fills_hidden_queries(spec_, problem)) {
-    TS_ASSIGN(const CudaContext* device, CudaContext::of(device_index_));
-    TS_ASSIGN(const CudaRowCopier copies, copier(*device, build));
-    TS_ASSIGN(auto attend, plan(with_seen_queries(problem), chosen, std::move(reason), build));
-    return cuda_seen_queries_plan(problem, std::move(attend), copies);
   }
   if (copies_rows(chosen.recipe.main(), problem)) {
     TS_ASSIGN(const CudaContext* device, CudaContext::of(device_index_));

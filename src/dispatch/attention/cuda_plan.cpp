@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "choose/attention/seen_queries.hpp"
 #include "choose/rounding.hpp"
 #include "dispatch/attention/cuda_arguments.hpp"
 #include "dispatch/attention/cuda_launch.hpp"
@@ -51,6 +52,15 @@ Sections sections_of(const AttentionProblem& p, std::int64_t pack_gqa, std::int6
   return {static_cast<int>(width), static_cast<int>((all - last) / width)};
 }
 
+/// Tiles of each head whose queries see no key, all in front; one tile of the others is left at least. None where a
+/// kernel could not count their rows.
+std::int64_t hidden_tiles(const AttentionProblem& p, std::int64_t pack_gqa, std::int64_t tile_rows) {
+  const std::int64_t hidden = hidden_queries(p) * pack_gqa / tile_rows;
+  const std::int64_t most = ceil_div(p.seqlen_q * pack_gqa, tile_rows) - 1;
+  const double rows = static_cast<double>(p.batch) * static_cast<double>(p.heads_q) * static_cast<double>(p.seqlen_q);
+  return rows < INT32_MAX ? std::clamp<std::int64_t>(hidden, 0, std::max<std::int64_t>(most, 0)) : 0;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<AttentionPlan>> CudaAttentionPlan::make(const AttentionProblem& p, PlanInfo info,
@@ -66,10 +76,13 @@ Result<std::unique_ptr<AttentionPlan>> CudaAttentionPlan::make(const AttentionPr
     return too_large("seqlen_q", p.seqlen_q, kLongestOfGpu / made->pack_gqa_);
   if (p.seqlen_k > kLongestOfGpu) return too_large("seqlen_k", p.seqlen_k, kLongestOfGpu);
   const CudaAttentionResources& facts = made->facts_;
-  const std::int64_t row_tiles = ceil_div(p.seqlen_q * made->pack_gqa_, facts.tile_rows);
+  const std::int64_t all_tiles = ceil_div(p.seqlen_q * made->pack_gqa_, facts.tile_rows);
+  const std::int64_t first_tile = facts.free_warps > 0 ? hidden_tiles(p, made->pack_gqa_, facts.tile_rows) : 0;
+  const std::int64_t row_tiles = all_tiles - first_tile;
   CudaLaunch& launch = made->steps_.launch();
   launch.block = {static_cast<unsigned>(facts.threads), 1, 1};
   launch.dynamic_shared_bytes = static_cast<unsigned>(facts.shared_bytes);
+  made->first_tile_ = static_cast<int>(first_tile);
   made->row_tiles_ = static_cast<int>(row_tiles);
   if (facts.persistent) {
     const std::int64_t heads = made->pack_gqa_ > 1 ? p.heads_kv : p.heads_q;
@@ -83,7 +96,10 @@ Result<std::unique_ptr<AttentionPlan>> CudaAttentionPlan::make(const AttentionPr
       made->section_heads_ = sections.heads;
       made->sections_ = sections.before_last;
     }
-    launch.grid = {static_cast<unsigned>(std::clamp<std::int64_t>(items, 1, places)), 1, 1};
+    // Few tiles beside many hidden ones have blocks to write those.
+    launch.grid = {
+        static_cast<unsigned>(std::clamp<std::int64_t>(std::max(items, p.batch * heads * first_tile), 1, places)), 1,
+        1};
     // These kernels themselves wait for the launch before. Blocks that fill the chip, or have an SM each, come to lie
     // as they would without it. Where tiles share keys nothing is gained.
     const bool one_each = items <= spec.reference.sms;
@@ -111,6 +127,7 @@ TsCudaAttentionArgs CudaAttentionPlan::kernel_arguments(const AttentionArguments
   auto out = cuda_attention_arguments<TsCudaAttentionArgs>(problem(), a);
   out.work_items = work_items_;
   out.row_tiles = row_tiles_;
+  out.first_tile = first_tile_;
   out.section_heads = section_heads_;
   out.sections = sections_;
   set_pages(problem(), a, out);

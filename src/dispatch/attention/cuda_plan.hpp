@@ -39,6 +39,7 @@ class CudaAttentionPlan final : public AttentionPlan {
   std::int64_t pack_gqa_;
   MaskKind mask_;
   int work_items_ = 0;
+  int first_tile_ = 0;
   int row_tiles_ = 0;
   int section_heads_ = 1;
   int sections_ = 0;

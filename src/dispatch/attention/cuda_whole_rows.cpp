@@ -6,6 +6,7 @@
 
 #include "choose/attention/whole_rows.hpp"
 #include "dispatch/workspace.hpp"
+#include "kernels/cuda/copy/rows_abi.h"
 #include "problem/attention/problem.hpp"
 #include "problem/attention_backward/problem.hpp"
 #include "vocabulary/data_type.hpp"
@@ -51,10 +52,10 @@ class RowCopies {
   }
 
   [[nodiscard]] Status run_before(const CudaRowCopier& copier, void* stream) const {
-    return run_copies(before_.args, copier, stream);
+    return run(before_, copier, stream);
   }
   [[nodiscard]] Status run_behind(const CudaRowCopier& copier, void* stream) const {
-    return run_copies(behind_.args, copier, stream);
+    return run(behind_, copier, stream);
   }
 
  private:
@@ -94,6 +95,23 @@ class RowCopies {
     tensor.from_bytes = static_cast<int>(from_bytes);
     tensor.to_bytes = static_cast<int>(to_bytes);
     tensor.lines = static_cast<int>(rows.batch * rows.heads * rows.rows);
+  }
+
+  [[nodiscard]] static Status run(const Launch& launch, const CudaRowCopier& copier, void* stream) {
+    constexpr std::int64_t kBlocksOfSm = 4, kWarps = TS_COPY_THREADS / 32;
+    std::int64_t groups = 0;  // of lines that a warp copies at a time
+    for (const TsRowsOfHeads& tensor : launch.args.tensors)
+      groups += (tensor.lines + TS_COPY_LINES - 1) / TS_COPY_LINES;
+    if (groups == 0) return {};
+    const CudaCurrent current(copier.kernel.context());
+    TS_TRY(current.status());
+    const std::int64_t blocks = std::min((groups + kWarps - 1) / kWarps, copier.spec.reference.sms * kBlocksOfSm);
+    return launch_with(copier.kernel,
+                       {.grid = {static_cast<unsigned>(blocks), 1, 1},
+                        .block = {TS_COPY_THREADS, 1, 1},
+                        .overlaps_previous = true,
+                        .stream = static_cast<cu::Stream>(stream)},
+                       launch.args);
   }
 
   std::byte* memory_;
@@ -173,25 +191,6 @@ class WholeRowsPlan final : public Base {
 };
 
 }  // namespace
-
-Status run_copies(const TsCopyRowsArgs& copies, const CudaRowCopier& copier, void* stream) {
-  constexpr std::int64_t kBlocksOfSm = 4, kWarps = TS_COPY_THREADS / 32;
-  std::int64_t groups = 0;  // of lines that a warp copies at a time
-  for (const TsRowsOfHeads& tensor : copies.tensors) {
-    const int lines = tensor.from == nullptr ? TS_FILL_LINES : TS_COPY_LINES;
-    groups += (tensor.lines + lines - 1) / lines;
-  }
-  if (groups == 0) return {};
-  const CudaCurrent current(copier.kernel.context());
-  TS_TRY(current.status());
-  const std::int64_t blocks = std::min((groups + kWarps - 1) / kWarps, copier.spec.reference.sms * kBlocksOfSm);
-  return launch_with(copier.kernel,
-                     {.grid = {static_cast<unsigned>(blocks), 1, 1},
-                      .block = {TS_COPY_THREADS, 1, 1},
-                      .overlaps_previous = true,
-                      .stream = static_cast<cu::Stream>(stream)},
-                     copies);
-}
 
 Result<std::unique_ptr<AttentionPlan>> cuda_whole_rows_plan(const AttentionProblem& problem,
                                                             std::unique_ptr<AttentionPlan> attend,

@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "dispatch/cuda_split_memory.hpp"
-#include "kernels/cuda/copy/rows_abi.h"
 #include "runtime/cuda/kernel.hpp"
 #include "spec/cuda/spec.hpp"
 #include "tilesmith/dispatcher.hpp"
@@ -18,9 +17,6 @@ struct CudaRowCopier {
   CudaSplitMemory& memory;  ///< of copies alone: the plan of the copies has its own
   const CudaSpec& spec;
 };
-
-/// Launches the kernel, unless there is nothing to copy.
-[[nodiscard]] Status run_copies(const TsCopyRowsArgs& copies, const CudaRowCopier& copier, void* stream);
 
 /// A plan of the problem: `attend`, a plan of with_whole_rows(problem), runs between the copies. Error: out_of_memory.
 [[nodiscard]] Result<std::unique_ptr<AttentionPlan>> cuda_whole_rows_plan(const AttentionProblem& problem,

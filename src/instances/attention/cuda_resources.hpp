@@ -28,6 +28,7 @@ struct CudaAttentionResources {
   bool persistent = false;
   bool exact_boxes = false;       ///< boxes of queries, keys and values end where rows do
   bool tensor_maps = false;       ///< takes TsCudaTensorMaps before the arguments
+  int free_warps = 0;             ///< that write the zeros of queries that see no key, beside the tiles
   bool joins_in_cluster = false;  ///< decode: a block's shared memory has room for its partial
   bool takes_from_queue = false;  ///< decode: blocks of a list that has more pieces take the next one from a queue
   bool key_maps = false;          ///< takes TsCudaKeyMaps before the arguments

@@ -1,11 +1,15 @@
-// Which queries see no key, and which problems have their zeros written by a launch.
+// Which queries see no key, and which kernels are predicted without them.
 #include "choose/attention/seen_queries.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/random.hpp"
 #include "choose/attention/cuda.hpp"
+#include "choose/attention/whole_rows.hpp"
 #include "choose/random_problem.hpp"
+#include "instances/attention/cuda_resources.hpp"
 #include "problem/attention/problem.hpp"
 
 namespace tilesmith {
@@ -50,34 +54,50 @@ TEST(SeenQueries, HiddenAreThoseInFrontWithoutAKey) {
   }
 }
 
-TEST(SeenQueries, ManyHiddenOnesAreFilled) {
-  const AttentionProblem p = many_queries();
-  EXPECT_EQ(hidden_queries(p), 8075 - 69);
-  EXPECT_TRUE(fills_hidden_queries(hopper(), p));
-  const auto whole = rank(hopper(), p), rest = rank(hopper(), with_seen_queries(p));
-  ASSERT_TRUE(whole && rest);
-  EXPECT_EQ(whole->candidates.front().recipe, rest->candidates.front().recipe);
-  EXPECT_GT(whole->candidates.front().predicted_seconds, rest->candidates.front().predicted_seconds);
+TEST(SeenQueries, KernelsThatLeaveThemOutArePredictedWithoutThem) {
+  for (const std::int64_t head_dim : {64, 60}) {  // 60: on copies of rows
+    AttentionProblem p = many_queries();
+    p.head_dim_qk = p.head_dim_v = head_dim;
+    p.unaligned = head_dim % 8 != 0;
+    for (const bool counts : {false, true}) {
+      p.dropout = p.lse = p.sink = counts;
+      EXPECT_EQ(hidden_queries(p), 8075 - 69);
+      ASSERT_TRUE(has_hidden_tiles(p));
+      const auto all = rank(hopper(), p), seen = rank(hopper(), with_seen_queries(p));
+      ASSERT_TRUE(all && seen);
+      const auto seconds_of_seen = [&](const Candidate& one) {
+        const auto same = std::ranges::find(seen->candidates, one.recipe, &Candidate::recipe);
+        return same == seen->candidates.end() ? 0 : same->predicted_seconds;
+      };
+      const Candidate& first = all->candidates.front();
+      EXPECT_GT(cuda_attention_resources(first.recipe.main()).free_warps, 0);
+      double more = hidden_seconds(hopper(), p.unaligned ? with_whole_rows(p) : p);
+      if (p.unaligned) more += copy_seconds(hopper(), p) - copy_seconds(hopper(), with_seen_queries(p));
+      EXPECT_NEAR(first.predicted_seconds, seconds_of_seen(first) + more, 1e-9);
+      for (const Candidate& one : all->candidates) {
+        if (cuda_attention_resources(one.recipe.main()).free_warps > 0) continue;
+        EXPECT_GT(one.predicted_seconds, 2 * seconds_of_seen(one)) << "computes the hidden ones, too";
+      }
+    }
+  }
 }
 
-TEST(SeenQueries, FewOrThoseThatCountFromTheFirstAreNot) {
-  const auto filled = [](auto change) {
+TEST(SeenQueries, FewOrThoseOfCallsWhoseChoiceMayNotDependOnThemAreNone) {
+  const auto has = [](auto change) {
     AttentionProblem p = many_queries();
     change(p);
-    return fills_hidden_queries(hopper(), p);
+    return has_hidden_tiles(p);
   };
-  EXPECT_FALSE(filled([](AttentionProblem& p) { p.seqlen_q = 69; }));
-  EXPECT_FALSE(filled([](AttentionProblem& p) { p.batch = p.heads_q = p.heads_kv = 1; }));
-  EXPECT_FALSE(filled([](AttentionProblem& p) { p.seqlen_k = 0; })) << "no query sees a key";
-  EXPECT_FALSE(filled([](AttentionProblem& p) { p.mask = MaskKind::top_left; }));
-  EXPECT_FALSE(filled([](AttentionProblem& p) { p.mode = SequenceMode::group; }));
-  EXPECT_FALSE(filled([](AttentionProblem& p) { p.page_size = 16; }));
-  EXPECT_FALSE(filled([](AttentionProblem& p) { p.dropout = true; }));
-  EXPECT_FALSE(filled([](AttentionProblem& p) { p.lse = true; }));
-  EXPECT_FALSE(filled([](AttentionProblem& p) { p.batch_invariant = true; }));
-  EXPECT_FALSE(filled([](AttentionProblem& p) { p.unaligned = true; }));
-  EXPECT_FALSE(filled([](AttentionProblem& p) { p.head_dim_v = 60; }));
-  EXPECT_FALSE(filled([](AttentionProblem& p) { p.data_type = DataType::fp32; }));
+  EXPECT_FALSE(has([](AttentionProblem& p) { p.seqlen_q = 69; }));
+  EXPECT_FALSE(has([](AttentionProblem& p) { p.seqlen_q = 69 + 63; })) << "less than a tile";
+  EXPECT_TRUE(has([](AttentionProblem& p) { p.seqlen_q = 69 + 64; }));
+  EXPECT_FALSE(has([](AttentionProblem& p) { p.seqlen_k = 0; })) << "no query sees a key";
+  EXPECT_FALSE(has([](AttentionProblem& p) { p.mask = MaskKind::top_left; }));
+  EXPECT_FALSE(has([](AttentionProblem& p) { p.mode = SequenceMode::group; }));
+  EXPECT_FALSE(has([](AttentionProblem& p) { p.page_size = 16; }));
+  EXPECT_FALSE(has([](AttentionProblem& p) { p.batch_invariant = true; }));
+  EXPECT_FALSE(has([](AttentionProblem& p) { p.data_type = DataType::fp32; }));
+  EXPECT_FALSE(has([](AttentionProblem& p) { p.data_type = DataType::fp8bf16; }));
 }
 
 }  // namespace

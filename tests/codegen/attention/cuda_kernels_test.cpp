@@ -296,6 +296,7 @@ Source assertion_source(const KernelConfig& config) {
     same("kConsumerRegisters", facts.consumer_registers);
     same("kSharedBias", facts.bias_map ? 1 : 0);
     same("kExactBoxes", facts.exact_boxes ? 1 : 0);
+    same("kFreeWarps", facts.free_warps);
   }
   source.text += "extern \"C\" __global__ void TS_ENTRY() {}\n";
   return source;

@@ -4,9 +4,7 @@
 
 #include <vector>
 
-#include "choose/attention/seen_queries.hpp"
 #include "choose/attention/whole_rows.hpp"
-#include "dispatch/attention/cuda_seen_queries.hpp"
 #include "problem/attention_backward/problem.hpp"
 #include "runtime/cuda_cubin.hpp"
 #include "runtime/cuda_fake.hpp"
@@ -77,31 +75,6 @@ AttentionProblem odd_heads(std::int64_t head_dim, std::int64_t head_dim_v) {
   p.seqlen_q = 5, p.seqlen_k = 7;
   p.head_dim_qk = head_dim, p.head_dim_v = head_dim_v;
   return p;
-}
-
-TEST_F(CudaWholeRows, QueriesThatSeeNoKeyAreFilledInFrontOfTheOthers) {
-  spec_.reference.sms = 4;
-  AttentionProblem p = odd_heads(32, 64);
-  p.seqlen_q = 9, p.seqlen_k = 4;
-  p.mask = MaskKind::bottom_right;
-  AttentionArguments seen;
-  const auto plan = cuda_seen_queries_plan(
-      p, std::make_unique<BetweenForward>(with_seen_queries(p), fake, seen, options_, before_), copier());
-  ASSERT_EQ(plan->info().steps.size(), 2u);
-  EXPECT_EQ(plan->workspace_bytes(), kOwnWorkspace);
-  alignas(16) static std::byte tensors[4][1 << 14];
-  AttentionArguments a = dense_arguments(p, AttentionLayout::bshd);
-  a.q = tensors[0], a.k = tensors[1], a.v = tensors[2], a.o = tensors[3];
-  ASSERT_TRUE(plan->run(a, {}));
-  EXPECT_EQ(before_, 1);
-  EXPECT_EQ(fake.launches, 1);
-  EXPECT_EQ(seen.q, tensors[0] + 5 * 4 * 32 * 2) << "five of nine rows of four heads";
-  EXPECT_EQ(seen.o, tensors[3] + 5 * 4 * 64 * 2);
-  EXPECT_EQ(seen.k, a.k);
-  EXPECT_EQ(seen.q_strides.batch, a.q_strides.batch);
-  a.o = tensors[3] + 2;
-  EXPECT_FALSE(plan->run(a, {})) << "zeros are written by 16 bytes";
-  EXPECT_EQ(fake.launches, 1);
 }
 
 TEST_F(CudaWholeRows, TheKernelReadsAndWritesCopiesWithinTheWorkspace) {

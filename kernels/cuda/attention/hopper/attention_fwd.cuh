@@ -28,7 +28,8 @@
 //
 // Launch: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of min(work_items, SMs *
 // kBlocksPerSm) blocks. It may start while the preceding kernel of the stream ends.
-//   row_tiles = ceil(seqlen_q * kPackGqa / (64 * kWarpgroups)); heads = kPackGqa > 1 ? heads_kv : heads_q;
+//   first_tile + row_tiles = ceil(seqlen_q * kPackGqa / (64 * kWarpgroups)), row_tiles > 0 where there are queries, and
+//   first_tile is 0 without kFreeWarps (layout.cuh); heads = kPackGqa > 1 ? heads_kv : heads_q;
 //   work_items = batch * heads * row_tiles; section_heads and sections: 1 and batch * heads without bounds, else heads
 //   whose keys and values L2 holds, and what of batch * heads such sections cover before the last one.
 // Tensor maps (16-bit elements, with kFp8 8-bit ones and TMA boxes of 128 instead of 64; 128-byte swizzle, zero fill),
@@ -52,6 +53,7 @@ constexpr bool kFp32 = false;
 }
 
 #include "consumer.cuh"
+#include "hidden_rows.cuh"
 #include "page_widener.cuh"
 #include "transpose.cuh"
 
@@ -74,6 +76,10 @@ extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm
   const int warpgroup = static_cast<int>(ts::uniform(threadIdx.x / 128));
   if (warpgroup == 0) {
     ts::shrink_registers<ts::kProducerRegisters>();
+    // Here and not among the roles, where it made the compiler spill.
+    if constexpr (ts::kFreeWarps > 0) {
+      if (args.first_tile > 0 && threadIdx.x >= 128 - 32 * ts::kFreeWarps) ts::write_hidden_rows(args);
+    }
     if constexpr (ts::cfg::kFp8) {
       ts::produce_fp8(args, shared, maps);
     } else if constexpr (ts::kWidens) {

@@ -48,7 +48,7 @@ TS_DEVICE bool find_tile(const TsCudaAttentionArgs& args, int index, Tile& t) {
   const int first_head = section * args.section_heads;
   const int width = section < args.sections ? args.section_heads : all_heads - first_head;
   const int rest = index - section * section_items;
-  const int row_tile = args.row_tiles - 1 - rest / width;
+  const int row_tile = args.first_tile + args.row_tiles - 1 - rest / width;
   const int batch_head = first_head + rest % width;
   t.batch = batch_head / heads;
   t.head = batch_head - t.batch * heads;

@@ -50,7 +50,3 @@ def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: 
 def _fold(alpha: float, scale: Any) -> tuple[float, Any]:
     """A scale that is a number becomes part of alpha."""
     return (alpha * float(scale), None) if isinstance(scale, numbers.Real) else (alpha, scale)
-
-
-def gemm_list(lists: Any, *options: Any) -> Any:
-    raise Unsupported("lists of arrays of this kind", "torch tensors, NumPy arrays, or a call for each", "unsupported")

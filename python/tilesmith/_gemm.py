@@ -15,7 +15,7 @@ from tilesmith.typing import Activation, CallOptions, Gate
 
 _servers = Servers("gemm", "gemm")
 _SERVED_BY = _servers.by_type
-_list_servers = Servers("gemm", "gemm_list")
+_list_servers = Servers("gemm_list", "gemm_list")
 
 
 def matmul(

@@ -1,9 +1,9 @@
-"""matmul, linear and grouped_matmul on NumPy arrays."""
+"""matmul, linear and grouped_matmul of groups on NumPy arrays."""
 
 from __future__ import annotations
 
 import numbers
-from typing import Any, Optional, Sequence
+from typing import Any, Optional
 
 import numpy as np
 
@@ -11,13 +11,12 @@ from tilesmith._conditions import conditions
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._gemm_call import KINDS, OUT, SCALE_A, SCALE_B, WORD_D, A, Call, prepare
 from tilesmith._gemm_operands import NAMES, Operands, Options, has_weights, is_only_block
-from tilesmith._gemm_list import Library, Lists, check_lists, compute, kept_lists
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._numpy import address, check_arrays, describe, dtype_of, repeated_calls, type_of, view_of
 from tilesmith._repeated import Output
 from tilesmith._views import number, shown
 
-_calls: KeptCalls[Call] = KeptCalls()
+calls: KeptCalls[Call] = KeptCalls()
 _repeated = repeated_calls(KINDS)
 _run = _repeated.run
 
@@ -37,28 +36,28 @@ def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: 
     names = NAMES[form]
     scaled = scale_a is not None or scale_b is not None
     given_alpha, given_scales, given_type = number("alpha", alpha), (scale_a, scale_b), out_dtype
-    alpha, scale_a, scale_b = _fold(form, number("alpha", alpha), a, b, scale_a, scale_b)
+    alpha, scale_a, scale_b = fold(form, number("alpha", alpha), a, b, scale_a, scale_b)
     packed = None
     if form == "packed":
         packed, b = b, b.data
     arrays = (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax)
     check_arrays(names, arrays)
-    out_dtype = _dtype(out_dtype)
+    out_dtype = given_dtype(out_dtype)
     key = (form if packed is None else packed.view, out_dtype, activation, gate, clamp, tf32, prefetch_weights, beta, scaled, *map(describe, arrays))
-    call = _calls.by_key.get(key)
+    call = calls.by_key.get(key)
     if call is None:
         views = Operands(*(view_of(name, array) for name, array in zip(names, arrays)))
         if packed is not None:
             views = views._replace(b=packed.view)
-        options = Options(form, _type_name(out_dtype), activation, gate, clamp, tf32, prefetch_weights, scaled,
+        options = Options(form, type_name(out_dtype), activation, gate, clamp, tf32, prefetch_weights, scaled,
                           0 if packed is None else packed.nbytes)  # fmt: skip
-        call = _calls.keep(key, prepare(views, options, beta))
+        call = calls.keep(key, prepare(views, options, beta))
     for name, written in (("out", out), ("amax", amax)):
         if written is not None and not written.flags.writeable:
             raise InvalidArgument(f"{name} is read-only", "a writable array")
     given_out = out
     if out is None:
-        out = _new(call, a)
+        out = new_result(call, a)
     call.run_all(alpha, address(a), address(b), address(out), 0, address(c), address(bias), address(multiply),
                  address(residual), address(scale_a), address(scale_b), address(groups), address(zero_b), address(a2), address(b2),
                  address(amax))  # fmt: skip
@@ -80,22 +79,22 @@ def _keep(call: Call, arguments: tuple[Any, ...], scales: tuple[Any, Any]) -> No
     _repeated.keep(conditions.now, arguments, call.repetition(tuple(folded), out))
 
 
-def _dtype(dtype: Any) -> Optional[np.dtype]:
+def given_dtype(dtype: Any) -> Optional[np.dtype]:
     try:
         return None if dtype is None else np.dtype(dtype)
     except (TypeError, ValueError):
         raise WrongType(f"out_dtype is {shown(dtype)}", "a NumPy dtype") from None
 
 
-def _type_name(dtype: Optional[np.dtype]) -> Optional[str]:
+def type_name(dtype: Optional[np.dtype]) -> Optional[str]:
     return None if dtype is None else type_of(dtype)
 
 
-def _new(call: Call, a: np.ndarray) -> np.ndarray:
+def new_result(call: Call, a: np.ndarray) -> np.ndarray:
     return np.empty(call.out_shape, dtype_of(call.out_type, a.dtype))
 
 
-def _fold(form: str, alpha: float, a: Any, b: Any, scale_a: Any, scale_b: Any) -> tuple[float, Any, Any]:
+def fold(form: str, alpha: float, a: Any, b: Any, scale_a: Any, scale_b: Any) -> tuple[float, Any, Any]:
     """Scales of one number become part of alpha."""
     names = NAMES[form]
     beside = scale_b.size if isinstance(scale_a, np.ndarray) and isinstance(scale_b, np.ndarray) else 0
@@ -116,34 +115,3 @@ def _fold_one(alpha: float, name: str, scale: Any) -> tuple[float, Optional[np.n
     if not isinstance(scale, numbers.Real):
         raise WrongType(f"{name} is a {type(scale).__name__}", "a number or a NumPy array")
     return alpha * float(scale), None
-
-
-def _describe_all(arrays: Sequence[Any]) -> object:
-    return tuple(map(describe, arrays))
-
-
-def _addresses(arrays: Sequence[Any]) -> list[int]:
-    return list(map(address, arrays))
-
-
-def _check(name: str, array: np.ndarray) -> None:
-    """Arrays have memory, and what lies there is what they are."""
-
-
-_LIBRARY = Library(describe, _describe_all, view_of, _check, _check, _addresses, _new, _fold, lambda call: 0, lambda: 0, _calls, kept_lists())
-
-
-def gemm_list(lists: Lists, out_dtype: Any, alpha: Any, beta: Any, activation: Any, gate: Any, clamp: Any, tf32: Any) -> list[np.ndarray]:
-    """grouped_matmul of lists."""
-    check_lists(lists)
-    names = NAMES["matmul"]
-    for name, each in zip(names, lists):
-        numbers_too = name.startswith("scale_")
-        for at, array in enumerate(each or ()):
-            if not (numbers_too and (array is None or isinstance(array, numbers.Real))):
-                check_arrays((f"{names.a}[0]", f"{name}[{at}]"), (lists.a[0], array))
-            if array is None and not numbers_too:
-                raise WrongType(f"{name}[{at}] is None", "a NumPy array")
-            if name == "out" and not array.flags.writeable:
-                raise InvalidArgument(f"out[{at}] is read-only", "a writable array")
-    return compute(_LIBRARY, lists, _type_name(_dtype(out_dtype)), alpha, beta, activation, gate, clamp, tf32)

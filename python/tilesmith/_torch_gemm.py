@@ -1,11 +1,9 @@
-"""matmul, mm_plus_mm, linear and grouped_matmul on torch tensors, and their operator."""
+"""matmul, mm_plus_mm, linear and grouped_matmul of groups on torch tensors, and their operator."""
 
 from __future__ import annotations
 
-import itertools
 import numbers
-import operator
-from typing import Any, Optional, Sequence
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
@@ -13,10 +11,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
 from tilesmith._conditions import conditions
-from tilesmith._errors import InvalidArgument, Unsupported, WrongType
+from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._gemm_call import KINDS, OUT, SCALE_A, SCALE_B, WORD_D, A, Call, prepare
-from tilesmith._gemm_operands import NAMES, Operands, Options, has_weights, is_only_block
-from tilesmith._gemm_list import Library, Lists, check_lists, compute, kept_lists
+from tilesmith._gemm_operands import NAMES, Operands, Options
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._packed_weight import PackedWeight
 from tilesmith._torch import (
@@ -40,18 +37,18 @@ from tilesmith._torch import (
     options_here,
     raw_stream,
     repeated_calls,
-    tell_all_written,
     tell_written,
     torch_threads,
     under,
     view_of,
 )
 from tilesmith._torch_gemm_gradient import check_differentiable, finish, gradient_of
+from tilesmith._torch_gemm_scales import fold
 from tilesmith._torch_packed_gemm import linear_operator
 from tilesmith._torch_product import TrainedProduct, differentiated as differentiated_product, trained_product
 from tilesmith._views import number, shown
 
-_calls: KeptCalls[Call] = KeptCalls()
+calls: KeptCalls[Call] = KeptCalls()
 _products: KeptCalls[Optional[TrainedProduct]] = KeptCalls()
 _repeated = repeated_calls(KINDS)
 _run = _repeated.run
@@ -101,7 +98,7 @@ def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: 
                        gate, clamp, tf32, prefetch_weights, options_here())  # fmt: skip
     given_alpha, given_scales = alpha, (scale_a, scale_b)
     if scaled:
-        alpha, scale_a, scale_b = _fold(form, alpha, a, b, scale_a, scale_b)
+        alpha, scale_a, scale_b = fold(form, alpha, a, b, scale_a, scale_b)
     # get_device() as in attention
     key: tuple[Any, ...] = (form if packed is None else packed.view, a.dtype, a.shape, a.stride(), a.get_device(), b.dtype, b.shape, b.stride(), b.get_device(), out_dtype,
            activation, gate, clamp, tf32, prefetch_weights, torch_threads())  # fmt: skip
@@ -109,7 +106,7 @@ def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: 
         key += (bias.dtype, bias.shape, bias.stride(), bias.get_device())
     if not plain:
         key += (beta, scaled, bias is None, *map(describe, (c, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax)))
-    call = _calls.by_key.get(key)
+    call = calls.by_key.get(key)
     if call is None:
         call = _prepared(key, form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax), out_dtype,
                          beta, activation, gate, clamp, tf32, prefetch_weights, scaled, packed)  # fmt: skip
@@ -198,12 +195,12 @@ def _prepared(key: object, form: str, tensors: tuple[Any, ...], out_dtype: Any, 
     views = Operands(*(view_of(name, tensor) for name, tensor in zip(NAMES[form], tensors)))
     if packed is not None:
         views = views._replace(b=packed.view)
-    options = Options(form, _type_name(out_dtype), activation, gate, clamp, tf32, prefetch_weights, scaled,
+    options = Options(form, type_name(out_dtype), activation, gate, clamp, tf32, prefetch_weights, scaled,
                       0 if packed is None else packed.nbytes)  # fmt: skip
-    return _calls.keep(key, prepare(views, options, beta, torch_threads()))
+    return calls.keep(key, prepare(views, options, beta, torch_threads()))
 
 
-def _type_name(dtype: Any) -> Optional[str]:
+def type_name(dtype: Any) -> Optional[str]:
     if dtype is not None and not isinstance(dtype, torch.dtype):
         raise WrongType(f"out_dtype is {shown(dtype)}", "a torch.dtype")
     return None if dtype is None else TYPES.get(dtype, str(dtype))
@@ -224,132 +221,6 @@ def _check_tensors(form: str, tensors: tuple[Any, ...]) -> bool:
         if not isinstance(tensor, numbers.Real):
             raise WrongType(f"{name} is a {type(tensor).__name__}", "a number or a torch tensor")
     return differentiable
-
-
-def _fold(form: str, alpha: float, a: Tensor, b: Tensor, scale_a: Any,
-          scale_b: Any) -> tuple[float, Optional[Tensor], Optional[Tensor]]:  # fmt: skip
-    """Scales of one number become part of alpha, or on a GPU, which alone knows them, tensors without dimensions."""
-    names = NAMES[form]
-    scales: list[Optional[Tensor]] = [None, None]
-    weights = form != "packed" and has_weights(TYPES.get(a.dtype, ""), TYPES.get(b.dtype, ""))  # their scales are kept, of one number too
-    for at, scale in enumerate((scale_a, scale_b)):
-        if scale is None:
-            continue
-        if not isinstance(scale, Tensor):
-            alpha *= scale
-            continue
-        if at == 1 and weights:
-            scales[at] = scale
-            continue
-        name = (names.scale_a, names.scale_b)[at]
-        if scale.dtype != torch.float32:
-            raise WrongType(f"{name} is {scale.dtype}", "float32")
-        if scale.device != a.device:
-            raise InvalidArgument(f"{names.a} is on {a.device}, {name} on {scale.device}", "one device for all")
-        beside = scale_b.numel() if at == 0 and isinstance(scale_b, Tensor) else 0
-        if scale.numel() != 1 or is_only_block(TYPES.get(a.dtype, ""), a.shape, scale.shape, beside):
-            scales[at] = scale
-        elif scale.device.type == "cpu":
-            alpha *= scale.item()
-        elif weights:  # whose scales along k leave no room for it
-            scales[at] = scale.reshape(1).expand(a.shape[:-1]).contiguous()
-        else:
-            scales[at] = scale.reshape(())
-    return alpha, scales[0], scales[1]
-
-
-def _fold_into_vectors(form: str, alpha: float, a: Tensor, b: Tensor, scale_a: Any,
-                       scale_b: Any) -> tuple[float, Optional[Tensor], Optional[Tensor]]:  # fmt: skip
-    """The same for the products of a list, which share launches: a number of the GPU's becomes part of a vector."""
-    alpha, *scales = _fold(form, alpha, a, b, scale_a, scale_b)
-    numbers = [scale for scale in scales if scale is not None and scale.dim() == 0]
-    rows, columns = (None if scale is None or scale.dim() == 0 else scale for scale in scales)
-    if not numbers:
-        return alpha, rows, columns
-    single = numbers[0] if len(numbers) == 1 else numbers[0] * numbers[1]
-    if rows is not None:
-        return alpha, rows * single, None
-    if columns is not None:
-        return alpha, None, columns * single
-    return alpha, None, single.expand(b.shape[-1] if b.dim() > 1 else 1).contiguous()
-
-
-# ------------------------------------------------------------------------------------------------------------- lists
-
-
-_dtype = operator.attrgetter("dtype")
-
-
-def _requires_grad(tensor: Any) -> bool:
-    return isinstance(tensor, Tensor) and tensor.requires_grad
-
-
-def _describe(tensor: Any) -> object:
-    return None if tensor is None else (tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device())
-
-
-def _describe_all(tensors: Sequence[Any]) -> object:
-    if set(map(type, tensors)) == {Tensor}:
-        dtypes, devices = set(map(_dtype, tensors)), set(map(Tensor.get_device, tensors))
-        if len(dtypes) == len(devices) == 1:
-            return (*dtypes, *devices, tuple(map(Tensor.size, tensors)), tuple(map(Tensor.stride, tensors)))
-    return tuple(map(_describe, tensors))
-
-
-def _addresses(tensors: Sequence[Any]) -> list[int]:
-    return list(map(Tensor.data_ptr if set(map(type, tensors)) == {Tensor} else address, tensors))
-
-
-def _new(call: Call, a: Tensor) -> Tensor:
-    return a.new_empty(call.out_shape) if call.same_type else a.new_empty(call.out_shape, dtype=DTYPES[call.out_type])
-
-
-def _stream(call: Call) -> int:
-    return raw_stream(call.stream_device) if call.stream_device >= 0 else 0
-
-
-_LIBRARY = Library(_describe, _describe_all, view_of, check_sign, check_memory, _addresses, _new, _fold_into_vectors, _stream, torch_threads, _calls, kept_lists())
-
-
-def gemm_list(lists: Lists, out_dtype: Any, alpha: Any, beta: Any, activation: Any, gate: Any, clamp: Any, tf32: Any) -> list[Tensor]:
-    """grouped_matmul of lists."""
-    types = _checked_types(lists)
-    if is_traced() or any(issubclass(kind, Tensor) and kind not in (Tensor, torch.nn.Parameter) for kind in types):
-        return _by_operators(lists, out_dtype, alpha, beta, activation, gate, clamp, tf32)
-    if grad_enabled() and any(any(map(_requires_grad, each)) for each in lists if each is not None):
-        return _by_operators(lists, out_dtype, alpha, beta, activation, gate, clamp, tf32, options_here())
-    if forward_ad._current_level >= 0:
-        check_no_tangents("grouped_matmul", itertools.chain(*(each for each in lists if each is not None)))
-    results = compute(_LIBRARY, lists, _type_name(out_dtype), alpha, beta, activation, gate, clamp, tf32)
-    if lists.out is not None:
-        tell_all_written(*results)
-    return results
-
-
-def gemm_list_op(lists: Lists, out_dtype: Any, alpha: Any, beta: Any, activation: Any, gate: Any, clamp: Any, tf32: Any,
-                 options: tuple[Any, ...] = ()) -> list[Tensor]:  # fmt: skip
-    """grouped_matmul of lists as operators, one for each product."""
-    _checked_types(lists)
-    return _by_operators(lists, out_dtype, alpha, beta, activation, gate, clamp, tf32, options)
-
-
-def _checked_types(lists: Lists) -> set[type]:
-    check_lists(lists)
-    names = NAMES["matmul"]
-    types: set[type] = set().union(*(map(type, each) for each in lists if each is not None))
-    if types != {Tensor}:
-        for name, each in zip(names, lists):
-            numbers_too = name.startswith("scale_")
-            for at, tensor in enumerate(each or ()):
-                if not (isinstance(tensor, Tensor) or (numbers_too and (tensor is None or isinstance(tensor, numbers.Real)))):
-                    raise WrongType(f"{name}[{at}] is a {type(tensor).__name__}, {names.a}[0] is a torch tensor", "torch tensors")
-    return types
-
-
-def _by_operators(lists: Lists, out_dtype: Any, alpha: Any, beta: Any, activation: Any, gate: Any, clamp: Any, tf32: Any,
-                  options: tuple[Any, ...] = ()) -> list[Tensor]:  # fmt: skip
-    products = zip(*((None,) * len(lists.a) if each is None else each for each in lists))
-    return [gemm_op(*("matmul", *product, out_dtype, alpha, beta, activation, gate, clamp, tf32, False, options)) for product in products]
 
 
 # ------------------------------------------------------------------------------------------------------ the operator

@@ -158,10 +158,10 @@ def structure_of(function, *arrays, **options):
     """The structure a call filled in, whether or not there is a kernel for it."""
     from tilesmith import _numpy_gemm
 
-    _numpy_gemm._calls.by_key.clear()
+    _numpy_gemm.calls.by_key.clear()
     with contextlib.suppress(tilesmith.Unsupported):
         function(*arrays, **options)
-    (call,) = _numpy_gemm._calls.by_key.values()
+    (call,) = _numpy_gemm.calls.by_key.values()
     return call._call
 
 

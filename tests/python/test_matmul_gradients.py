@@ -207,6 +207,7 @@ def test_a_layer_trains(make):
     assert losses == sorted(losses, reverse=True)
 
 
+@pytest.mark.compiles
 def test_refused(make):
     a, b = make(6, 20).requires_grad_(), make(20, 10)
     for words, call in (

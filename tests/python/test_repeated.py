@@ -368,7 +368,7 @@ def test_what_torch_knows_of_a_tensor(rng, monkeypatch, finds):
     calls = _repeated.RepeatedCalls(_torch_gemm.KINDS, (torch.Tensor, torch.nn.Parameter), asked)
     monkeypatch.setattr(_torch_gemm, "_repeated", calls)
     monkeypatch.setattr(_torch_gemm, "_run", calls.run)
-    _torch_gemm._calls.by_key.clear()
+    _torch_gemm.calls.by_key.clear()
     counted = Counted(monkeypatch, "torch", "gemm")
     a, b = torch.randn(3, 4), torch.randn(4, 5)
     for _ in range(2):

@@ -35,7 +35,7 @@ CALLS = {
     "matmul": (lambda a: tilesmith.matmul(a, W.T), A),
     "linear": (lambda a: tilesmith.linear(a, W, BIAS, "gelu"), A),
     "linear of a packed weight": (lambda a: tilesmith.linear(a, PACKED, BIAS, "gelu"), A),
-    "the same with out": (out_of(lambda a, out: tilesmith.linear(a, PACKED, out=out), (4, 6)), A),
+    "a packed weight with out": (out_of(lambda a, out: tilesmith.linear(a, PACKED, out=out), (4, 6)), A),
     "mm_plus_mm": (lambda a: tilesmith.mm_plus_mm(a, W.T, a, W.T), A),
     "a list": (lambda a: tilesmith.grouped_matmul([a, a[:2]], [W.T, W.T])[1], A),
     "groups": (lambda a: tilesmith.grouped_matmul(a, W.T[None], group_ends=ENDS), A),
@@ -52,7 +52,7 @@ CALLS = {
 }
 
 
-@pytest.fixture(params=CALLS)
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.compiles) if "packed" in name else name for name in CALLS])
 def call(request):
     """The function, its argument and another one, after calls that are repeated from then on."""
     function, x = CALLS[request.param]
@@ -107,6 +107,7 @@ def test_gradients_under_a_mode(name):
     torch.testing.assert_close(*gradients)
 
 
+@pytest.mark.compiles
 def test_what_a_mode_has_no_part_in():
     with Watch():
         a = np.ones((2, 3), np.float32)

@@ -40,8 +40,8 @@ TYPES: dict[torch.dtype, str] = {
 DTYPES = {name: dtype for dtype, name in TYPES.items()}
 _KINDS = {"cpu": CPU, "cuda": CUDA}
 
-# torch.empty_strided of the CPU without torch's dispatcher, as the code that torch.compile makes calls it: in half the time.
-_empty_on_cpu = getattr(torch._C._dynamo.guards, "_empty_strided_cpu", None)
+# torch.empty_strided of the CPU and of the current GPU without torch's dispatcher, as the code that torch.compile makes calls it: in half the time.
+_makers = {kind: getattr(torch._C._dynamo.guards, f"_empty_strided_{kind}", None) for kind in _KINDS}
 
 operators = torch.library.Library("tilesmith", "DEF")  # type: ignore[no-untyped-call]
 
@@ -86,13 +86,15 @@ def repeated_calls(kinds: str) -> RepeatedCalls:
 def new_output(word: int, at: int, like: Tensor, shape: Sequence[int], dtype: torch.dtype, strides: Optional[Sequence[int]] = None,
                is_room: bool = False) -> Output:  # fmt: skip
     """For a repeated call, whose argument at the place `at` is `like`: a tensor as of new_empty, or new_empty_strided."""
-    if _empty_on_cpu is None or like.device.type != "cpu" or _count_modes() > 0:  # modes see what they are to see
+    make = _makers.get(like.device.type)
+    # Modes see what they are to see. The current GPU is the tensor's where there is one alone.
+    if make is None or _count_modes() > 0 or (like.is_cuda and torch.cuda.device_count() > 1):
         named = None if dtype is like.dtype else {"dtype": dtype}
         if strides is not None:
             return Output(word, at, type(like).new_empty_strided, (tuple(shape), tuple(strides)), named, is_room)
         # The sizes as arguments of their own: torch takes a microsecond longer to read a tuple of them.
         return Output(word, at, type(like).new_empty, tuple(shape) or ((),), named, is_room)
-    return Output(word, -1, _empty_on_cpu, (tuple(shape), dense_strides(shape) if strides is None else tuple(strides), dtype), None, is_room)
+    return Output(word, -1, make, (tuple(shape), dense_strides(shape) if strides is None else tuple(strides), dtype), None, is_room)
 
 
 def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:

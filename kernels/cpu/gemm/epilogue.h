@@ -67,9 +67,9 @@ TS_INLINE void put_plain(const PlainD& d, int r, int v, Sum sum, int count) {
     if (d.streams) return stream_output(to, whole);
     store(reinterpret_cast<int*>(to), (IVec)sum);
   } else {
-    Vec x = (Vec)sum;
-    if constexpr (kInteger) x = __builtin_convertvector((IVec)x, Vec);
-    store_output(to, x * d.factor, count, d.streams);
+    Vec x = (Vec)sum;  // of floats multiplied already
+    if constexpr (kInteger) x = __builtin_convertvector((IVec)x, Vec) * d.factor;
+    store_output(to, x, count, d.streams);
   }
 }
 

@@ -28,6 +28,13 @@ long long scratch_size(const void* args_pointer) {
   return max_of(kPackedRowsBytes + kPanelBytes + sums, kReduceBytes);
 }
 
+// Rows of the next micro-tile, where `left` are left. One or two rows have too few sums to keep the multipliers busy,
+// so the last two micro-tiles share what would leave so few.
+TS_INLINE int next_rows(long long left) {
+  constexpr int kTooFew = 2;
+  return (int)(kExactRows && left > kRows && left <= kRows + kTooFew ? (left + 1) / 2 : min_of(kRows, left));
+}
+
 void run_multiply(const void* args_pointer, long long index, void* scratch) {
   const TsGemmArgs& args = arguments(args_pointer);
   const Grid grid(args);
@@ -77,7 +84,7 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
           t.a_step = kRowA ? 1 : a.leading;
         }
       }
-      t.rows = (int)min_of(kRows, task.rows - r);
+      t.rows = next_rows(task.rows - r);
       t.sums = sums + tile % ring * kSumsPerTile;
       const int columns = (int)min_of(kPanel, task.columns - c);
       const Patch patch = {task.batch, task.row + r, task.column + c, t.rows, columns};
@@ -127,7 +134,7 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
     };
     int tile = 0;
     if (goes_by_rows(args, grid)) {
-      for (int r = 0; r < task.rows; r += kRows) {
+      for (int r = 0; r < task.rows; r += next_rows(task.rows - r)) {
         for (int c = 0; c < task.columns; c += kPanel) {
           MicroTile t;
           begin_panel(t, c, r == 0);
@@ -147,7 +154,7 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
         t.words = (int)min_of(kPassWords, words - w);
         t.first = block == first_block && w == 0;
         const bool last = block + 1 == end_block && w + t.words == words;
-        for (int r = 0; r < task.rows; r += kRows) visit(t, w, r, c, tile + r / kRows, last);
+        for (int r = 0, i = 0; r < task.rows; r += t.rows) visit(t, w, r, c, tile + i++, last);
         w += t.words;
       } while (w < words);
       tile += down;

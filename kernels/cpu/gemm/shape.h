@@ -162,7 +162,7 @@ TS_INLINE bool keeps_columns_of_a(const TsGemmArgs& args, const Grid& grid) {
 // Where few rows pass a panel, so that packing it would cost about as much, or it stays in the first-level cache. Not
 // of a large B with long rows: memory is read in longer runs by kernels of few rows.
 TS_INLINE bool keeps_rows_of_b(const TsGemmArgs& args, const Grid& grid) {
-  constexpr long long kFewRows = 4 * kRows, kMostWords = 64, kFewColumns = 2 * kPanel, kSmallB = 1 << 18;
+  constexpr long long kFewRows = (kMasks ? 8 : 4) * kRows, kMostWords = 64, kFewColumns = 2 * kPanel, kSmallB = 1 << 18;
   const bool reads_well = args.n <= kFewColumns || max_of(args.k, args.k2) * args.n <= kSmallB;
   return kWordsAreB && (words_of_task(args) <= kMostWords || (grid.rows <= kFewRows && reads_well));
 }

@@ -34,6 +34,15 @@ template <int kCount, int kVectors>
     }
   }
   if (kPlain && t.d.to != nullptr) {
+    if constexpr (!kInteger) {
+      if (t.d.factor != 1) {
+#pragma GCC unroll 32
+        for (int r = 0; r < kCount; ++r) {
+#pragma GCC unroll 8
+          for (int v = 0; v < kVectors; ++v) c[r][v] = c[r][v] * t.d.factor;
+        }
+      }
+    }
 #pragma GCC unroll 32
     for (int r = 0; r < kCount; ++r) {
       if (!kExactRows && r >= t.rows) break;

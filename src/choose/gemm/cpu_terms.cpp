@@ -122,11 +122,12 @@ bool goes_by_rows(const GemmProblem& p, const Kernel& kernel, const Tasks& tasks
 /// Whether a task multiplies rows of B, and columns of A, where they lie: keeps_rows_of_b() and keeps_columns_of_a()
 /// there.
 bool keeps_rows_of_b(const GemmProblem& p, const Kernel& kernel, const Tasks& tasks, bool packed) {
-  constexpr double kFewRows = 4, kMostWords = 64, kFewPanels = 2, kSmallB = 1 << 18;
+  constexpr double kMostWords = 64, kFewPanels = 2, kSmallB = 1 << 18;
+  const double few_rows = kernel.lanes == 16 ? 8 : 4;
   const bool reads_well =
       kernel.n <= kFewPanels * kernel.columns || static_cast<double>(std::max(p.k, p.k2)) * kernel.n <= kSmallB;
   return !packed && p.type_a == DataType::fp32 && kernel.row_b &&
-         (std::min(kernel.words, kernel.tile_k) <= kMostWords || (tasks.rows <= kFewRows * kernel.rows && reads_well));
+         (std::min(kernel.words, kernel.tile_k) <= kMostWords || (tasks.rows <= few_rows * kernel.rows && reads_well));
 }
 bool keeps_columns_of_a(const GemmProblem& p, const Kernel& kernel, const Tasks& tasks) {
   constexpr double kFewPanels = 2, kMostWords = 8192;

@@ -26,6 +26,10 @@ namespace ts::conv {
 static_assert(cfg::kTaps == kFilterSide && (cfg::kPace == 1 || (cfg::kPace == 2 && kForward)));
 
 struct MappedData : MappedRows {
+  using StripSums = Sums;
+
+  TS_DEVICE Step plan(const Run& run, int number) const { return plan_step(args, shape, run, {}, number); }
+
   TS_DEVICE void multiply(const Step& s, u32 tile, int strip, Sums& sums) const {
 #pragma unroll 1
     for (int sixteen = 0; sixteen < kDepth; ++sixteen) multiply(s, tile, strip, sixteen, sums);
@@ -102,40 +106,7 @@ struct MappedData : MappedRows {
     }
   }
 
-  TS_DEVICE void run(int part) const {
-    const Run run_of_tiles = Run::of(args, part);
-    run_mapped(
-        reinterpret_cast<Step*>(shared + kStepOffset), smem_address(shared) + kBarrierOffset,
-        [&](int number) { return plan_step(args, shape, run_of_tiles, {}, number); },
-        [&](const Step& s, int stage) {
-          mbarrier_expect(barrier(stage), kTileBytes);
-          bring(stage_at(stage), maps.read, barrier(stage), first_channel, s.image, s.slice, s.row, s.column);
-        },
-        [&] { GroupWeights(args, first_channel).load<kFours, true>(shared + kWeightOffset); },  // the first warp plans
-        [&](const Step& s, int stage, auto release) {
-#pragma unroll 1
-          for (int own = 0; own < kStripsOfWarp; ++own) {
-            const int strip = own * kTeams + team();
-            Sums sums = {};
-            bool finished = false;
-            if (s.rows > 0) {
-              multiply(s, stage_at(stage), strip, sums);
-              if (kGroupsOfOctet > 1 && __any_sync(0xffffffffu, !finite(sums))) {
-                work_apart(s, stage_at(stage), strip);
-                finished = true;
-              }
-            }
-            if (own + 1 == kStripsOfWarp) release();
-            if (finished) continue;
-            if constexpr (kPlain) {
-              store_strip(s, strip, sums);
-            } else {
-#pragma unroll
-              for (int h = 0; h < kHalf; ++h) finish_row(s, strip, h, sums[h]);
-            }
-          }
-        });
-  }
+  TS_DEVICE void finish(const Step& s, int strip, const Sums& sums) const { finish_strip(s, strip, sums); }
 };
 
 }  // namespace ts::conv
@@ -146,11 +117,5 @@ struct MappedData : MappedRows {
 
 extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, ts::cfg::kBlocksPerSm)
     TS_ENTRY(const __grid_constant__ TsCudaConvTileMaps maps, const __grid_constant__ TsCudaConvArgs args) {
-  extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  constexpr int kWidth = 2 * ts::conv::kLanes;
-  const int channels = static_cast<int>(args.groups) * ts::cfg::kChannels, blocks = ts::ceil_div(channels, kWidth);
-  const int part = static_cast<int>(blockIdx.x) / blocks, block = static_cast<int>(blockIdx.x) - part * blocks;
-  const ts::conv::MappedData kernel{maps, args, ts::conv::Shape::whole(args), block * kWidth,
-                                    ts::conv::aligned<ts::conv::kTileAlignment>(dynamic_shared)};
-  kernel.run(part);
+  ts::conv::run_strips<ts::conv::MappedData>(maps, args);
 }

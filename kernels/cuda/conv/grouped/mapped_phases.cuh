@@ -23,6 +23,7 @@ static_assert(cfg::kTaps == 2 && cfg::kPace == 1 && !kForward && !kWeight);
 struct MappedPhases : MappedRows {
   static constexpr int kPhases = 4;  // 2 * that of rows + that of columns
   using PhaseSums = Sums[kPhases];
+  using StripSums = PhaseSums;
 
   // Phase 0 of a coordinate meets tap 1, phase 1 the others.
   static constexpr int phase_of_tap(int tap) { return tap == 1 ? 0 : 1; }
@@ -30,7 +31,7 @@ struct MappedPhases : MappedRows {
   static constexpr int pixel_of_tap(int tap) { return tap == 0 ? 1 : 0; }
 
   // A tile of places: `at` and the counts of results are those of all phases.
-  TS_DEVICE Step plan_places(const Run& run, int number) const {
+  TS_DEVICE Step plan(const Run& run, int number) const {
     Step s = {};
     s.wanted = number < run.steps;
     if (!s.wanted) return s;
@@ -135,43 +136,9 @@ struct MappedPhases : MappedRows {
     }
   }
 
-  TS_DEVICE void run(int part) const {
-    const Run run_of_tiles = Run::of(args, part);
-    run_mapped(
-        reinterpret_cast<Step*>(shared + kStepOffset), smem_address(shared) + kBarrierOffset,
-        [&](int number) { return plan_places(run_of_tiles, number); },
-        [&](const Step& s, int stage) {
-          mbarrier_expect(barrier(stage), kTileBytes);
-          bring(stage_at(stage), maps.read, barrier(stage), first_channel, s.image, s.slice, s.row, s.column);
-        },
-        [&] { GroupWeights(args, first_channel).load<kFours, true>(shared + kWeightOffset); },  // the first warp plans
-        [&](const Step& s, int stage, auto release) {
-#pragma unroll 1
-          for (int own = 0; own < kStripsOfWarp; ++own) {
-            const int strip = own * kTeams + team();
-            PhaseSums sums = {};
-            bool finished = false;
-            if (s.rows > 0) {
-              multiply(s, stage_at(stage), strip, sums);
-              if (kGroupsOfOctet > 1 && __any_sync(0xffffffffu, !finite(sums))) {
-                work_apart(s, stage_at(stage), strip);
-                finished = true;
-              }
-            }
-            if (own + 1 == kStripsOfWarp) release();
-            if (finished) continue;
+  TS_DEVICE void finish(const Step& s, int strip, const PhaseSums& sums) const {
 #pragma unroll
-            for (int phase = 0; phase < kPhases; ++phase) {
-              const Step of = of_phase(s, phase);
-              if constexpr (kPlain) {
-                store_strip(of, strip, sums[phase]);
-              } else {
-#pragma unroll
-                for (int h = 0; h < kHalf; ++h) finish_row(of, strip, h, sums[phase][h]);
-              }
-            }
-          }
-        });
+    for (int phase = 0; phase < kPhases; ++phase) finish_strip(of_phase(s, phase), strip, sums[phase]);
   }
 };
 
@@ -183,11 +150,5 @@ struct MappedPhases : MappedRows {
 
 extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, ts::cfg::kBlocksPerSm)
     TS_ENTRY(const __grid_constant__ TsCudaConvTileMaps maps, const __grid_constant__ TsCudaConvArgs args) {
-  extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  constexpr int kWidth = 2 * ts::conv::kLanes;
-  const int channels = static_cast<int>(args.groups) * ts::cfg::kChannels, blocks = ts::ceil_div(channels, kWidth);
-  const int part = static_cast<int>(blockIdx.x) / blocks, block = static_cast<int>(blockIdx.x) - part * blocks;
-  const ts::conv::MappedPhases kernel{maps, args, ts::conv::Shape::whole(args), block * kWidth,
-                                      ts::conv::aligned<ts::conv::kTileAlignment>(dynamic_shared)};
-  kernel.run(part);
+  ts::conv::run_strips<ts::conv::MappedPhases>(maps, args);
 }

@@ -109,6 +109,58 @@ struct MappedRows {
       out += row_step;
     }
   }
+
+  // The same, behind the epilogue where there is one.
+  TS_DEVICE void finish_strip(const Step& s, int strip, const Sums& sums) const {
+    if constexpr (kPlain) {
+      store_strip(s, strip, sums);
+    } else {
+#pragma unroll
+      for (int h = 0; h < kHalf; ++h) finish_row(s, strip, h, sums[h]);
+    }
+  }
 };
+
+// The entry. Of a kernel: `StripSums`, what a warp adds up for a strip; plan(run, number), the run's tile of a number;
+// multiply(step, tile, strip, sums); finite(sums), and where they are not, of groups that share an octet,
+// work_apart(step, tile, strip), which also finishes; finish(step, strip, sums).
+template <class Kernel>
+TS_DEVICE void run_strips(const TsCudaConvTileMaps& maps, const TsCudaConvArgs& args) {
+  extern __shared__ __align__(128) unsigned char dynamic_shared[];
+  constexpr int kWidth = 2 * kLanes;
+  const int channels = static_cast<int>(args.groups) * cfg::kChannels, blocks = ceil_div(channels, kWidth);
+  const int part = static_cast<int>(blockIdx.x) / blocks, block = static_cast<int>(blockIdx.x) - part * blocks;
+  const Kernel kernel{maps, args, Shape::whole(args), block * kWidth, aligned<kTileAlignment>(dynamic_shared)};
+  const Run run_of_tiles = Run::of(args, part);
+  run_mapped(
+      reinterpret_cast<Step*>(kernel.shared + kStepOffset), smem_address(kernel.shared) + kBarrierOffset,
+      [&](int number) { return kernel.plan(run_of_tiles, number); },
+      [&](const Step& s, int stage) {
+        mbarrier_expect(kernel.barrier(stage), kTileBytes);
+        bring(kernel.stage_at(stage), maps.read, kernel.barrier(stage), kernel.first_channel, s.image, s.slice, s.row,
+              s.column);
+      },
+      [&] {  // the first warp plans
+        GroupWeights(args, kernel.first_channel).template load<kFours, true>(kernel.shared + kWeightOffset);
+      },
+      [&](const Step& s, int stage, auto release) {
+#pragma unroll 1
+        for (int own = 0; own < kStripsOfWarp; ++own) {
+          const int strip = own * kTeams + team();
+          typename Kernel::StripSums sums = {};
+          bool finished = false;
+          if (s.rows > 0) {
+            kernel.multiply(s, kernel.stage_at(stage), strip, sums);
+            if (kGroupsOfOctet > 1 && __any_sync(0xffffffffu, !Kernel::finite(sums))) {
+              kernel.work_apart(s, kernel.stage_at(stage), strip);
+              finished = true;
+            }
+          }
+          if (own + 1 == kStripsOfWarp) release();
+          if (finished) continue;
+          kernel.finish(s, strip, sums);
+        }
+      });
+}
 
 }  // namespace ts::conv

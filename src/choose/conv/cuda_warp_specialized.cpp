@@ -292,6 +292,7 @@ void fill_in_phase(const ConvProblem& p, std::size_t d, std::int64_t first, Cuda
   const std::int64_t stride = p.stride()[d], dilation = p.dilation()[d], common = std::gcd(stride, dilation);
   const std::int64_t tap_step = stride / common, pixel_step = dilation / common;
   CudaConvWindow& w = phase.windows[d];
+  w = {};
   w.pixels = p.out()[d];
   w.places = ceil_div(p.in()[d] - first, stride);
   w.tap_step = -pixel_step;
@@ -324,19 +325,24 @@ std::vector<CudaConvPhase> cuda_conv_phases(const ConvProblem& p, int step_taps)
   std::array<std::int64_t, 3> phases{};
   for (std::size_t d = 0; d < 3; ++d) phases[d] = std::min(p.stride()[d], p.in()[d]);
   std::vector<CudaConvPhase> out;
-  for (std::int64_t number = 0; number < phases[0] * phases[1] * phases[2]; ++number) {
-    CudaConvPhase phase;
-    fill_in_phase(p, 0, number / phases[2] / phases[1], phase);
-    fill_in_phase(p, 1, number / phases[2] % phases[1], phase);
-    fill_in_phase(p, 2, number % phases[2], phase);
-    phase.taps = 1;
-    phase.rows = p.batch;
-    for (const CudaConvWindow& w : phase.windows) {
-      phase.taps *= w.taps;
-      phase.rows *= w.places;
+  out.reserve(static_cast<std::size_t>(phases[0] * phases[1] * phases[2]));
+  CudaConvPhase phase;  // what coordinates have in common is filled in once
+  for (std::int64_t slice = 0; slice < phases[0]; ++slice) {
+    fill_in_phase(p, 0, slice, phase);
+    for (std::int64_t row = 0; row < phases[1]; ++row) {
+      fill_in_phase(p, 1, row, phase);
+      for (std::int64_t column = 0; column < phases[2]; ++column) {
+        fill_in_phase(p, 2, column, phase);
+        phase.taps = 1;
+        phase.rows = p.batch;
+        for (const CudaConvWindow& w : phase.windows) {
+          phase.taps *= w.taps;
+          phase.rows *= w.places;
+        }
+        phase.steps = std::max<std::int64_t>(steps_of(p, phase.taps, step_taps), 1);
+        out.push_back(phase);
+      }
     }
-    phase.steps = std::max<std::int64_t>(steps_of(p, phase.taps, step_taps), 1);
-    out.push_back(phase);
   }
   std::ranges::stable_sort(out, std::greater{}, &CudaConvPhase::steps);
   return out;

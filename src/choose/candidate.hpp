@@ -48,8 +48,8 @@ struct ModelTerms {
   std::vector<double> values;
 };
 
-/// Orders by predicted seconds; ties go to the larger tile of the recipe's main kernel, then to the smaller numbers of its
-/// algorithm, then to the smaller key, so that every machine of a kind chooses alike.
+/// Orders by predicted seconds; ties go to the larger tile of the recipe's main kernel, then to the smaller numbers of
+/// its algorithm, then to the smaller key, so that every machine of a kind chooses alike.
 void best_first(std::vector<Candidate>& candidates);
 
 }  // namespace tilesmith

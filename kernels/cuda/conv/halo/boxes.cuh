@@ -49,6 +49,12 @@ struct HaloBoxes {
   u32 base;
   int group, channel;  // the first of the block's result
 
+  // Of a thread's channels.
+  TS_DEVICE ChannelRows rows() const {
+    const int thread = static_cast<int>(threadIdx.x) % 128;
+    return {channel + thread / 32 * 16 + thread % 32 / 4, 0, args.channels, kPixels, group};
+  }
+
   // Turns the results round into the box's stage: 64 channels of a pixel are 128 bytes. Sixteen pixels go through the
   // epilogue at a time.
   TS_DEVICE void leave(u32 stage, const ChannelRows& place, Operands<0, 16>& operands, const Sums& sums) const {
@@ -69,9 +75,36 @@ struct HaloBoxes {
   }
 };
 
+// The end of a box in the consumer: the other warpgroup's turn, and results to memory through `stage`, whose pixels the
+// products have read. One thread calls what_is_read() when no warp reads shared memory any more.
+template <class Kernel, class Box, class WhatIsRead>
+TS_DEVICE void finish_box(const Kernel& kernel, int warpgroup, const Box& box, int stage, const ChannelRows& place,
+                          Operands<0, 16>& operands, HaloBoxes::Sums& sums, WhatIsRead what_is_read) {
+  const int thread = static_cast<int>(threadIdx.x) % 128, barrier = 1 + warpgroup;
+  const u32 tile = kernel.stage_at(stage);
+  if (thread == 0) mbarrier_arrive(kernel.turn(kConsumers - 1 - warpgroup));
+  wgmma_wait<0>();
+  pin(sums);
+  named_barrier_sync(barrier, 128);  // no warp reads the stage any more
+  if (thread == 0) what_is_read();
+  kernel.leave(tile, place, operands, sums);
+  fence_proxy_async();
+  named_barrier_sync(barrier, 128);
+  if (thread == 0) {
+    kernel.store(tile, box);
+    store_commit();
+    store_wait_read<0>();
+    mbarrier_arrive(kernel.empty(stage));
+  }
+}
+
 // A block's work: kernel.init() makes its barriers ready, one warpgroup produces and the others consume.
 template <class Kernel>
-TS_DEVICE void run_halo(const Kernel& kernel) {
+TS_DEVICE void run_halo(const TsCudaConvHaloDataMaps& maps, const TsCudaConvHaloDataArgs& args) {
+  extern __shared__ unsigned char dynamic_shared[];
+  const int unit = static_cast<int>(blockIdx.x) % (args.groups * args.channel_blocks), group = unit / args.channel_blocks;
+  const Kernel kernel{maps, args, (smem_address(dynamic_shared) + 1023u) & ~1023u, group,
+                      (unit - group * args.channel_blocks) * kBlock};
   let_next_kernel_start();
   if (threadIdx.x == 0) {
     kernel.init();

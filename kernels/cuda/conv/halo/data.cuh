@@ -112,13 +112,10 @@ struct HaloData : HaloBoxes {
         "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&maps.result),
         "r"(stage), "r"(group * args.channels + channel), "r"(box.column), "r"(box.row), "r"(box.image)
         : "memory");
-    store_commit();
-    store_wait_read<0>();
   }
 
   TS_DEVICE void consume(int warpgroup) const {
-    const int thread = static_cast<int>(threadIdx.x) % 128, barrier = 1 + warpgroup;
-    const ChannelRows place{channel + thread / 32 * 16 + thread % 32 / 4, 0, args.channels, kPixels, group};
+    const ChannelRows place = rows();
     Operands<0, 16> operands;
     operands.load(args, place);
     int stage = warpgroup;
@@ -126,30 +123,19 @@ struct HaloData : HaloBoxes {
     Box box;
     mbarrier_wait(filters(), 0);
     for (int number = warpgroup; find(number, box); number += kConsumers) {
-      const u32 tile = stage_at(stage);
       mbarrier_wait(full(stage), phase);
       mbarrier_wait(turn(warpgroup), turns & 1);
       ++turns;
       Sums sums;
-      multiply(tile, sums);
-      if (thread == 0) mbarrier_arrive(turn(kConsumers - 1 - warpgroup));
-      wgmma_wait<0>();
-      pin(sums);
-      named_barrier_sync(barrier, 128);  // no warp reads the stage any more
-      leave(tile, place, operands, sums);
-      fence_proxy_async();
-      named_barrier_sync(barrier, 128);
-      if (thread == 0) {
-        store(tile, box);
-        mbarrier_arrive(empty(stage));
-      }
+      multiply(stage_at(stage), sums);
+      finish_box(*this, warpgroup, box, stage, place, operands, sums, [] {});
       stage += kConsumers;
       if (stage >= cfg::kStages) {
         stage -= cfg::kStages;
         phase ^= 1;
       }
     }
-    if (thread == 0) store_wait_done();
+    if (threadIdx.x % 128 == 0) store_wait_done();
   }
 };
 
@@ -161,9 +147,5 @@ struct HaloData : HaloBoxes {
 
 extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, 1)
     TS_ENTRY(const __grid_constant__ TsCudaConvHaloDataMaps maps, const __grid_constant__ TsCudaConvHaloDataArgs args) {
-  extern __shared__ unsigned char dynamic_shared[];
-  const int unit = static_cast<int>(blockIdx.x) % (args.groups * args.channel_blocks), group = unit / args.channel_blocks;
-  const ts::conv::HaloData kernel{maps, args, (ts::smem_address(dynamic_shared) + 1023u) & ~1023u, group,
-                                  (unit - group * args.channel_blocks) * ts::conv::kBlock};
-  ts::conv::run_halo(kernel);
+  ts::conv::run_halo<ts::conv::HaloData>(maps, args);
 }

@@ -134,13 +134,10 @@ struct HaloVolume : HaloBoxes {
         "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(&maps.result),
         "r"(stage), "r"(group * args.channels + channel), "r"(box.column), "r"(box.row), "r"(box.slice), "r"(box.image)
         : "memory");
-    store_commit();
-    store_wait_read<0>();
   }
 
   TS_DEVICE void consume(int warpgroup) const {
-    const int thread = static_cast<int>(threadIdx.x) % 128, barrier = 1 + warpgroup;
-    const ChannelRows place{channel + thread / 32 * 16 + thread % 32 / 4, 0, args.channels, kPixels, group};
+    const ChannelRows place = rows();
     Operands<0, 16> operands;
     operands.load(args, place);
     int halos = 0;  // of both warpgroups' boxes
@@ -152,22 +149,11 @@ struct HaloVolume : HaloBoxes {
       ++turns;
       Sums sums;
       multiply(halos, box.taps, sums);
-      if (thread == 0) mbarrier_arrive(turn(kConsumers - 1 - warpgroup));
-      wgmma_wait<0>();
-      pin(sums);
-      const Halo last(halos + box.taps - 1);
-      const u32 tile = stage_at(last.index);
-      named_barrier_sync(barrier, 128);  // no warp reads the stage any more
-      if (thread == 0) mbarrier_arrive(row_empty(Row((halos + box.taps) * kFilter - 1).index));
-      leave(tile, place, operands, sums);
-      fence_proxy_async();
-      named_barrier_sync(barrier, 128);
-      if (thread == 0) {
-        store(tile, box);
-        mbarrier_arrive(empty(last.index));
-      }
+      finish_box(*this, warpgroup, box, Halo(halos + box.taps - 1).index, place, operands, sums, [&] {
+        mbarrier_arrive(row_empty(Row((halos + box.taps) * kFilter - 1).index));
+      });
     }
-    if (thread == 0) store_wait_done();
+    if (threadIdx.x % 128 == 0) store_wait_done();
   }
 };
 
@@ -179,9 +165,5 @@ struct HaloVolume : HaloBoxes {
 
 extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, 1)
     TS_ENTRY(const __grid_constant__ TsCudaConvHaloDataMaps maps, const __grid_constant__ TsCudaConvHaloDataArgs args) {
-  extern __shared__ unsigned char dynamic_shared[];
-  const int unit = static_cast<int>(blockIdx.x) % (args.groups * args.channel_blocks), group = unit / args.channel_blocks;
-  const ts::conv::HaloVolume kernel{maps, args, (ts::smem_address(dynamic_shared) + 1023u) & ~1023u, group,
-                                    (unit - group * args.channel_blocks) * ts::conv::kBlock};
-  ts::conv::run_halo(kernel);
+  ts::conv::run_halo<ts::conv::HaloVolume>(maps, args);
 }

@@ -12,7 +12,7 @@
 namespace tilesmith {
 namespace {
 
-constexpr std::int64_t kMostChannelsOfDirect = 128, kMostColumnsOfPhases = 64, kEightColumns = 8;
+constexpr std::int64_t kMostChannelsOfDirect = 128, kMostColumnsOfPhases = 64;
 
 /// Whether the channels of all phases are few columns, of neighbouring pixels, which the kernels with a product for
 /// each phase do not have as they are. Not of groups: 16 bytes of a pixel were read for each (32 groups of 8 with a

@@ -12,7 +12,6 @@ namespace tilesmith {
 namespace {
 
 constexpr int kRegistersOfDirectSm = 65536;
-constexpr int kEightColumns = 8;
 /// Of a thread beside its sums: places, fragments, and the walk over boxes. Found by compiling (ptxas 13.0).
 constexpr int kRegistersOfBoxes = 96;
 /// More of an epilogue whose results go element by element (8 to 44 bytes went to memory), of 64 columns (4 to 20), or

@@ -68,13 +68,14 @@ struct CudaGroupedTile {
 struct CudaStemTile {
   int rows = 0, filters = 0, units = 0;
 };
-/// Whether the columns of a kernel for few channels (kernels/cuda/conv/direct) are the channels of all phases of
-/// backward data, for which it reads w by elements.
-[[nodiscard]] bool cuda_direct_has_all_phases(const Algorithm& algorithm);
-
 [[nodiscard]] CudaStemTile cuda_stem_tile(const Algorithm& algorithm);
 /// The numbers of units for which there are kernels of backward weight, in rising order; larger filters go in parts.
 [[nodiscard]] std::span<const int> cuda_stem_units();
+
+/// Whether the columns of a kernel for few channels (kernels/cuda/conv/direct) are the channels of all phases of
+/// backward data, for which it reads w by elements; and the columns of the narrowest, which has no other use.
+[[nodiscard]] bool cuda_direct_has_all_phases(const Algorithm& algorithm);
+inline constexpr int kEightColumns = 8;
 
 /// Halo tiles: rows of a box of pixels, and the stride.
 struct CudaHaloTile {

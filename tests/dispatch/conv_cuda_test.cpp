@@ -156,7 +156,10 @@ std::vector<std::string> kernels_for(const ConvProblem& problem, std::uint64_t s
     const KernelConfig& config = candidate.recipe.main();
     const Pipeline pipeline = config.algorithm.pipeline;
     const bool shares = config.operation() == Operation::conv && pipeline == Pipeline::warp_specialized;
-    first.try_emplace({pipeline, shares ? window_step_taps(config.algorithm) : 1}, recipe_name(candidate.recipe));
+    const int form = shares                            ? window_step_taps(config.algorithm)
+                     : pipeline == Pipeline::pointwise ? config.algorithm.vector[0]
+                                                       : 1;
+    first.try_emplace({pipeline, form}, recipe_name(candidate.recipe));
   }
   std::vector<std::string> names;
   for (const auto& [kind, name] : first) names.push_back(name);
@@ -214,6 +217,27 @@ std::vector<float> result_on_device(const ConvCase& conv, const std::string& ker
   return first;
 }
 
+/// Sums of whole numbers, which results hold exactly.
+void expect_exact(const ConvProblem& p) {
+  const ConvSpatial out = p.out();
+  ConvInputs inputs;
+  if (p.direction != ConvDirection::backward_data)
+    inputs.x = whole_numbers({p.batch, p.in_h, p.in_w, p.groups * p.c}, 1);
+  if (p.direction != ConvDirection::backward_weight)
+    inputs.w = whole_numbers({p.groups * p.k, p.filter_h, p.filter_w, p.c}, 2);
+  if (p.direction != ConvDirection::forward) inputs.y = whole_numbers({p.batch, out[1], out[2], p.groups * p.k}, 3);
+  const auto conv = ConvCase::create({.problem = p, .numbers = {}}, std::move(inputs));
+  ASSERT_TRUE(conv) << conv.error().text();
+  const auto float64 = float64_conv(conv->tensors(), kFp32Roundoff, 1);
+  ASSERT_TRUE(float64);
+  for (const std::string& kernel : kernels_for(conv->problem(), 1)) {
+    const std::vector<float> result = result_on_device(*conv, kernel);
+    ASSERT_EQ(result.size(), float64->values.size());
+    for (std::size_t i = 0; i < result.size(); ++i)
+      ASSERT_EQ(static_cast<double>(result[i]), float64->values[i]) << kernel << " at " << i;
+  }
+}
+
 TEST_F(CudaConvTest, WholeNumbersAreExactInAllDirections) {
   for (const std::int64_t channels : {3, 5, 24, 64})
     for (const ConvDirection direction : kAllDirections) {
@@ -223,24 +247,26 @@ TEST_F(CudaConvTest, WholeNumbersAreExactInAllDirections) {
       if (channels == 3 || channels == 24) p.groups = 1;
       if (channels == 24) p.k = 40;
       if (channels != 5) p.data_type = DataType::bf16;  // results stay fp32
-      const ConvSpatial out = p.out();
-      ConvInputs inputs;
-      if (direction != ConvDirection::backward_data)
-        inputs.x = whole_numbers({p.batch, p.in_h, p.in_w, p.groups * p.c}, 1);
-      if (direction != ConvDirection::backward_weight)
-        inputs.w = whole_numbers({p.groups * p.k, p.filter_h, p.filter_w, p.c}, 2);
-      if (direction != ConvDirection::forward) inputs.y = whole_numbers({p.batch, out[1], out[2], p.groups * p.k}, 3);
-      const auto conv = ConvCase::create({.problem = p, .numbers = {}}, std::move(inputs));
-      ASSERT_TRUE(conv) << conv.error().text();
-      const auto float64 = float64_conv(conv->tensors(), kFp32Roundoff, 1);
-      ASSERT_TRUE(float64);
-      for (const std::string& kernel : kernels_for(conv->problem(), 1)) {
-        const std::vector<float> result = result_on_device(*conv, kernel);
-        ASSERT_EQ(result.size(), float64->values.size());
-        for (std::size_t i = 0; i < result.size(); ++i)
-          ASSERT_EQ(static_cast<double>(result[i]), float64->values[i]) << kernel << " at " << i;
-      }
+      expect_exact(p);
     }
+}
+
+// Runs of pixels whose ends are no whole sixteens of bytes, in images without gaps.
+TEST_F(CudaConvTest, WholeNumbersOfOneTapAreExact) {
+  for (const ConvDirection direction : {ConvDirection::forward, ConvDirection::backward_data})
+    for (const std::int64_t read : {1, 6, 13, 27})  // whose sums bf16 holds
+      for (const std::int64_t written : {1, 5, 40, 71}) {
+        const bool forward = direction == ConvDirection::forward;
+        expect_exact({.direction = direction,
+                      .data_type = DataType::bf16,
+                      .type_out = DataType::bf16,
+                      .type_bias = DataType::bf16,
+                      .batch = 3,
+                      .c = forward ? read : written,
+                      .k = forward ? written : read,
+                      .in_h = 11,
+                      .in_w = 23});
+      }
 }
 
 // What lies beside an image, in the next image or in the next group, is not multiplied with zero: it is not read.
@@ -381,6 +407,21 @@ TEST_F(CudaConvTest, OnlyPixelsWithATapSeeAGradient) {
         p.dilation_w = 1;
         expect_alike(p);
       }
+}
+
+// A pixel of channels that are no whole eights lies beside the next one's in what a thread loads.
+TEST_F(CudaConvTest, APixelOfOneTapIsSeenByItsResultsAlone) {
+  for (const ConvDirection direction : {ConvDirection::forward, ConvDirection::backward_data})
+    for (const std::int64_t channels : {1, 6, 13, 31, 40, 77})
+      expect_alike({.direction = direction,
+                    .data_type = DataType::bf16,
+                    .type_out = DataType::bf16,
+                    .type_bias = DataType::bf16,
+                    .batch = 2,
+                    .c = direction == ConvDirection::forward ? channels : 21,
+                    .k = direction == ConvDirection::forward ? 21 : channels,
+                    .in_h = 9,
+                    .in_w = 40});
 }
 
 TEST_F(CudaConvTest, AWorkspaceOfTheCallersHoldsThePartials) {

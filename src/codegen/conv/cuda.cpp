@@ -178,9 +178,11 @@ Result<std::string_view> add_pointwise(ConstantsTable& table, const KernelConfig
   table.add("kDepth", a.tile[1]);
   table.add("kWarps", a.wave[0]);
   table.add("kStages", a.stages);
-  table.add("kPairs", true);
-  table.add("kBlocksPerSm", cuda_conv_resources(config).blocks_per_sm);
-  return "cuda/conv/pointwise/data.cuh";
+  table.add("kRead", a.vector[0]);
+  const CudaConvResources facts = cuda_conv_resources(config);
+  table.add("kPairs", facts.pairs);
+  table.add("kBlocksPerSm", facts.blocks_per_sm);
+  return pointwise_by_runs(a) ? "cuda/conv/pointwise/runs.cuh" : "cuda/conv/pointwise/data.cuh";
 }
 
 /// The same of halo tiles.

@@ -77,6 +77,10 @@ struct CudaStemTile {
 [[nodiscard]] bool cuda_direct_has_all_phases(const Algorithm& algorithm);
 inline constexpr int kEightColumns = 8;
 
+/// Whether pixels of a kernel of one tap pass shared memory as runs of memory (kernels/cuda/conv/pointwise/runs.cuh),
+/// so that it takes any channels; else it reads and writes octets of them.
+[[nodiscard]] bool pointwise_by_runs(const Algorithm& algorithm);
+
 /// Halo tiles: rows of a box of pixels, and the stride.
 struct CudaHaloTile {
   int rows = 0, stride = 0;

@@ -333,8 +333,8 @@ TEST(CudaConvChoice, FewChannelsGetDirectKernels) {
     }
 }
 
-// Of one tap too, where GEMM's kernels would read elements.
-TEST(CudaConvChoice, PointwiseLayersOfTwelveChannelsGetDirectKernels) {
+// Of one tap they go by runs of pixels, where GEMM's kernels would read elements.
+TEST(CudaConvChoice, PointwiseLayersOfTwelveChannelsGoByRuns) {
   const ConvProblem p{.data_type = DataType::bf16,
                       .type_out = DataType::bf16,
                       .type_bias = DataType::bf16,
@@ -344,7 +344,42 @@ TEST(CudaConvChoice, PointwiseLayersOfTwelveChannelsGetDirectKernels) {
                       .in_w = 8941};
   const auto ranking = rank(hopper(), p);
   ASSERT_TRUE(ranking);
-  EXPECT_EQ(ranking->candidates.front().recipe.main().algorithm.pipeline, Pipeline::direct);
+  const Algorithm& first = ranking->candidates.front().recipe.main().algorithm;
+  EXPECT_EQ(first.pipeline, Pipeline::pointwise);
+  EXPECT_TRUE(pointwise_by_runs(first));
+}
+
+// One tap on channels that are no eights needs no copies before and behind the kernel: runs of pixels hold any, as long
+// as a warp's share of them and the filters fit; a group's pixels are no run.
+TEST(CudaConvChoice, OneTapOnOddChannelsGoesByRuns) {
+  for (const ConvDirection direction : {ConvDirection::forward, ConvDirection::backward_data})
+    for (const std::int64_t groups : {1, 2})
+      for (const std::int64_t channels : {13, 45, 209, 257}) {
+        ConvProblem p{.direction = direction,
+                      .data_type = DataType::bf16,
+                      .type_out = DataType::bf16,
+                      .type_bias = DataType::bf16,
+                      .batch = 22,
+                      .groups = groups,
+                      .c = 20,
+                      .k = 20,
+                      .in_h = 15,
+                      .in_w = 15};
+        (direction == ConvDirection::forward ? p.c : p.k) = channels;
+        const auto ranking = rank(hopper(), p);
+        ASSERT_TRUE(ranking);
+        std::size_t by_runs = 0;
+        for (const Candidate& candidate : ranking->candidates) {
+          EXPECT_EQ(candidate.recipe.steps.size(), 1u) << recipe_name(candidate.recipe);
+          const KernelConfig& config = candidate.recipe.main();
+          if (config.algorithm.pipeline != Pipeline::pointwise) continue;
+          ASSERT_TRUE(pointwise_by_runs(config.algorithm));
+          EXPECT_LE(cuda_conv_launch(config, hopper(), p).shared_bytes, hopper().shared_bytes_per_block);
+          ++by_runs;
+        }
+        EXPECT_EQ(by_runs > 0, groups == 1 && channels <= 256)
+            << name_of(direction) << " " << groups << " " << channels;
+      }
 }
 
 // Whole eights of few channels go from memory straight to tensor cores, whether channels grow or shrink, in groups too.
@@ -374,7 +409,7 @@ TEST(CudaConvChoice, PointwiseLayersOfFewChannelsGetPointwiseKernels) {
 
 // An odd number of octets begins within a sector at every other pixel: 29 of them take longer than 30.
 TEST(CudaConvChoice, PointwiseResultsWithinSectorsTakeLonger) {
-  const auto least = [](std::int64_t k) {
+  const auto least = [](std::int64_t k, bool by_runs) {
     const ConvProblem p{.data_type = DataType::bf16,
                         .type_out = DataType::bf16,
                         .type_bias = DataType::bf16,
@@ -385,12 +420,15 @@ TEST(CudaConvChoice, PointwiseResultsWithinSectorsTakeLonger) {
                         .in_w = 89};
     double seconds = 1;
     for (const Candidate& candidate : rank(hopper(), p)->candidates)
-      if (candidate.recipe.main().algorithm.pipeline == Pipeline::pointwise)
+      if (const Algorithm& a = candidate.recipe.main().algorithm;
+          a.pipeline == Pipeline::pointwise && pointwise_by_runs(a) == by_runs)
         seconds = std::min(seconds, candidate.predicted_seconds);
     return seconds;
   };
-  EXPECT_LT(least(240), 1);
-  EXPECT_GT(least(232), least(240));
+  EXPECT_LT(least(240, false), 1);
+  EXPECT_GT(least(232, false), least(240, false));
+  EXPECT_EQ(least(240, true), 1) << "runs would gain nothing";
+  EXPECT_LT(least(232, true), least(232, false));
 }
 
 // They bring each pixel once whatever their tiles are, so no tile with all channels goes before them: of 56-16,

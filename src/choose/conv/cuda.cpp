@@ -120,19 +120,21 @@ double lone_results_seconds(const CudaSpec& spec, const CudaGemmShape& shape, co
   return 1e-9 * spec.conv.models.gather.weight_result_ns * rounds * a.tile[0] * columns / one.facts.threads;
 }
 
-/// What the copy engine takes for rows that end within a box of 128 bytes, whose rest it fills up with zeros: those of
-/// a where k is no whole number of boxes, and of b where its rows are not. (Backward data of 1x1 24-144 on 56x56, 112 x
-/// 64: 53.7 us, and 208 x 64 37.7, H200; 16-96 on 112x112 121, H100; GEMM's model has 22.4, 23.1 and 66.)
+/// What the copy engine takes more for rows that end within a box of 128 bytes: those of a where k is no whole number
+/// of boxes, whose rest it fills up with zeros, of b where its rows are not, and results of fewer columns than a box
+/// has. (Backward data of 1x1 24-144 on 56x56, 112 x 64: 53.7 us, and 208 x 64 37.7; 192-24 on 230400 pixels, 136 x 64:
+/// 101; 64-16 on 439040, forward, 112 x 64: 27.8; GEMM's model has 22.4, 23.1, 49 and 19.6; H200.)
 double cut_rows_seconds(const CudaSpec& spec, const GemmProblem& problem, const CudaGemmShape& shape,
                         const CudaGemmPriced& one) {
+  constexpr int kBoxBits = 8 * 128;
   const Algorithm& a = one.config.algorithm;
-  const std::int64_t box = 8 * 128 / bits_of(problem.type_a);
+  const std::int64_t box = kBoxBits / bits_of(problem.type_a);
   const bool k_is_cut = shape.k % box != 0;
   const std::int64_t rows_of_b = problem.order_b == MatrixOrder::row ? (shape.n % box != 0 ? shape.k : 0)
                                  : k_is_cut                          ? std::min<std::int64_t>(a.tile[1], shape.n)
                                                                      : 0;
-  const std::int64_t cut_rows = (k_is_cut ? a.tile[0] : 0) + rows_of_b;
-  if (cut_rows == 0) return 0;
+  const bool results_are_cut = shape.n * bits_of(problem.type_d) < kBoxBits;
+  const std::int64_t cut_rows = ((k_is_cut ? 1 : 0) + (results_are_cut ? 1 : 0)) * a.tile[0] + rows_of_b;
   return 1e-9 * spec.conv.models.matrix.cut_row_ns * static_cast<double>((rounds_of(one, spec) - 1) * cut_rows);
 }
 
@@ -143,8 +145,7 @@ double product_seconds(const CudaSpec& spec, const GemmProblem& problem, const C
   const CudaConvMatrixModel& model = spec.conv.models.matrix;
   const bool portable = one.config.algorithm.pipeline == Pipeline::mma_sm80;
   double seconds = weight ? seconds_from_memory(spec, problem, shape, one) : one.seconds;
-  if (!portable && !weight)
-    seconds = std::max(seconds, spec.reference.launch_seconds() + cut_rows_seconds(spec, problem, shape, one));
+  if (!portable && !weight) seconds += cut_rows_seconds(spec, problem, shape, one);
   seconds += 1e-6 * (portable ? model.portable_begin_us : model.begin_us);
   return portable && !weight ? seconds + lone_results_seconds(spec, shape, one) : seconds;
 }
@@ -179,9 +180,9 @@ void add_direct(const CudaSpec& spec, const ConvProblem& problem, CudaConvMemory
         [&](const CudaGemmPriced& one) { add(one.config, product_seconds(spec, *gemm, shape, weight, one)); });
 }
 
-/// Kernels of the same problem with whole octets of channels, between copies. Not of a product of matrices, whose kernels
-/// fill rows up themselves: between copies it took 1.2 to 2.2 times as long (209-20, 62-64, 120-77 and 45-201 in all
-/// directions, H200), and ranking it too takes as long again.
+/// Kernels of the same problem with whole octets of channels, between copies. Not of a product of matrices, whose
+/// kernels fill rows up themselves: between copies it took 1.2 to 2.2 times as long (209-20, 62-64, 120-77 and 45-201
+/// in all directions, H200), and ranking it too takes as long again.
 void add_padded(const CudaSpec& spec, const ConvProblem& problem, CudaConvMemory memory,
                 std::vector<Candidate>& candidates) {
   const auto padded = gemm_of(problem) ? std::nullopt : with_whole_octets(problem);

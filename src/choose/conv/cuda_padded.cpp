@@ -83,11 +83,14 @@ double padding_seconds(const CudaSpec& spec, const ConvProblem& p, const ConvPro
   const std::array<std::int64_t, 3> copied = padded_elements(p, padded);
   const std::array<bool, 3> result = result_of(p);
   double seconds = 0;
-  for (std::size_t i = 0; i < copied.size(); ++i)
-    if (copied[i] > 0)
-      // Both sides of a copy, as where runs are added up.
-      seconds += 1e-6 * spec.conv.join.runs_us + static_cast<double>(2 * copied[i] * bytes_of_element(p, result[i])) /
-                                                     spec.conv.join.runs_bytes_per_second;
+  for (const bool back : {false, true}) {  // a launch each
+    std::int64_t bytes = 0;
+    for (std::size_t i = 0; i < copied.size(); ++i)
+      if (result[i] == back) bytes += copied[i] * bytes_of_element(p, back);
+    // Both sides of a copy, as where runs are added up.
+    if (bytes > 0)
+      seconds += 1e-6 * spec.conv.join.runs_us + static_cast<double>(2 * bytes) / spec.conv.join.runs_bytes_per_second;
+  }
   return seconds;
 }
 

@@ -1,5 +1,8 @@
 #include "dispatch/conv/cuda_padded_plan.hpp"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "choose/conv/cuda_padded.hpp"
 #include "dispatch/conv/cuda_plan.hpp"
 #include "dispatch/workspace.hpp"
@@ -31,6 +34,28 @@ TsCudaConvRowsArgs rows_of(const std::array<std::int64_t, 3>& step, const std::a
   rows.channels = static_cast<int>(channels);
   rows.padded = static_cast<int>(padded);
   return rows;
+}
+
+/// The same rows of elements that are up to four times as large: neighbours that are always copied together.
+TsCudaConvRowsArgs of_larger_elements(TsCudaConvRowsArgs rows) {
+  constexpr int kLargest = 8;
+  const auto halves = [&] {
+    bool even = rows.channels % 2 == 0 && reinterpret_cast<std::uintptr_t>(rows.tensor) % (2 * rows.bytes) == 0;
+    for (std::size_t d = 0; d < 3; ++d) even = even && (rows.size[d] == 1 || rows.step[d] % 2 == 0);
+    return even;
+  };
+  while (rows.bytes < kLargest && halves()) {
+    rows.channels /= 2;
+    rows.padded /= 2;
+    for (long long& step : rows.step) step /= 2;
+    rows.bytes *= 2;
+  }
+  return rows;
+}
+
+/// Bytes of the rows.
+double bytes_of_rows(const TsCudaConvRowsArgs& rows) {
+  return 1.0 * rows.size[0] * rows.size[1] * rows.size[2] * rows.padded * rows.bytes;
 }
 
 /// Of x or y: a pixel's groups lie behind one another.
@@ -74,7 +99,8 @@ Result<std::unique_ptr<ConvPlan>> CudaPaddedPlan::make(const ConvProblem& p, Pla
   made->offsets_ = offsets;
   made->of_kernel_ = of_kernel;
   CudaLaunch& launch = made->steps_.launch();
-  launch.grid.x = static_cast<unsigned>(kBlocksOfCopies * spec.reference.sms);
+  made->blocks_ = static_cast<int>(kBlocksOfCopies * spec.reference.sms);
+  launch.grid.x = static_cast<unsigned>(made->blocks_);
   launch.block = {static_cast<unsigned>(threads), 1, 1};
   launch.overlaps_previous = spec.major >= 9;
   return made;
@@ -111,12 +137,17 @@ Status CudaPaddedPlan::run(const ConvArguments& a, const RunOptions& options) co
     rows[i].bytes = bits_of(of_result[i] ? p.type_out : p.data_type) / 8;
     rows[i].back = of_result[i];
   }
-  const auto copy = [&](bool results) {
-    return steps_.run(options.stream, [&](std::size_t, const auto& send) -> Status {
-      for (std::size_t i = 0; i < 3; ++i)
-        if (elements_[i] > 0 && of_result[i] == results) TS_TRY(send(rows[i]));
-      return {};
-    });
+  const auto copy = [&](bool results) -> Status {
+    TsCudaConvRowsCall call{.tensors = {}, .blocks = blocks_};
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < 3; ++i)
+      if (elements_[i] > 0 && of_result[i] == results) call.tensors[count++] = of_larger_elements(rows[i]);
+    if (count == 0) return {};
+    if (count == 2) {
+      const double first = bytes_of_rows(call.tensors[0]), second = bytes_of_rows(call.tensors[1]);
+      call.blocks = std::clamp(static_cast<int>(blocks_ * first / (first + second)), 1, blocks_ - 1);
+    }
+    return steps_.run(options.stream, [&](std::size_t, const auto& send) -> Status { return send(call); });
   };
   RunOptions inner_options = options;
   if (options.workspace != nullptr) inner_options.workspace = static_cast<char*>(options.workspace) + of_kernel_;

@@ -33,6 +33,7 @@ class CudaPaddedPlan final : public ConvPlan {
   std::array<std::int64_t, 3> elements_{};  ///< of x, w and y as the kernel has them; 0: not copied
   std::array<std::size_t, 3> offsets_{};    ///< of these in the memory
   std::size_t of_kernel_ = 0;               ///< of the kernel's own workspace, in the caller's
+  int blocks_ = 0;                          ///< that copy
 };
 
 }  // namespace tilesmith

@@ -91,13 +91,21 @@ class Case<AttentionFwd> {
     std::vector<float> values;
     std::int64_t batch = 0, head = 0, block = 0;  ///< strides
   };
+  // The steps of create(), in their order.
+  [[nodiscard]] Status take_lengths();  ///< and pages
+  /// Checks the numbers of a call, before memory and time go into its tensors.
+  [[nodiscard]] Status check_numbers() const;
+  [[nodiscard]] Status take_rows();      ///< of q, k and v, and what is appended
+  [[nodiscard]] Status quantise_rows();  ///< to 8 bits, with scales
+  [[nodiscard]] Status take_bias_and_sink();
+  void lay_out_pages();  ///< without what is still to be appended
+
   /// `sequences` of `rows` rows each; with offsets, `rows` is the rows of all.
   [[nodiscard]] Status quantise(HostArray& array, ElementType to, std::int64_t sequences, std::int64_t heads,
                                 std::int64_t rows, const std::vector<std::int32_t>& offsets, Scales& scales) const;
   [[nodiscard]] bool paged() const { return problem_.page_size > 0; }
-
-  /// Checks the numbers of a call, before memory and time go into its tensors.
-  [[nodiscard]] Status check_numbers() const;
+  /// Of a page, or of k over the batch.
+  [[nodiscard]] std::int64_t rows_k() const { return paged() ? problem_.page_size : total_k_; }
 
   Case(const RandomCall<AttentionFwd>& call, AttentionInputs given)
       : problem_(call.problem), numbers_(call.numbers), inputs_(std::move(given)) {}

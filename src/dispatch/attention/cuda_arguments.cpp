@@ -43,21 +43,35 @@ TensorMapDimension tensor_map_dimension(DataType type, std::int64_t extent, std:
                             static_cast<std::uint32_t>(box)};
 }
 
+namespace {
+
+DataType cache_type(const AttentionProblem& p) {
+  return cache_bytes(p) == 1 ? DataType::fp8 : p.data_type;
+}
+
+}  // namespace
+
 Status encode_key_map(const CudaContext& context, const AttentionProblem& p, const AttentionArguments& a,
-                      const void* address, const AttentionStrides& s, std::int64_t head_dim, std::int64_t box_columns,
-                      std::int64_t box_rows, TsCudaTensorMap& map) {
+                      const TensorMapFormat& format, const void* address, const AttentionStrides& s,
+                      std::int64_t columns, std::int64_t box_columns, std::int64_t box_rows, TsCudaTensorMap& map) {
   const bool paged = p.page_size > 0, group = p.mode == SequenceMode::group;
   const std::int64_t rows = paged ? p.page_size : group ? a.total_k : p.seqlen_k;
   const std::int64_t batch = paged ? a.pages.num_pages : group ? 1 : p.batch;
-  const DataType type = cache_bytes(p) == 1 ? DataType::fp8 : p.data_type;
   const auto dimension = [&](std::int64_t extent, std::int64_t stride, std::int64_t box) {
-    return tensor_map_dimension(type, extent, stride, box);
+    return tensor_map_dimension(cache_type(p), extent, stride, box);
   };
   const std::array dimensions{
-      TensorMapDimension{static_cast<std::uint64_t>(head_dim), 0, static_cast<std::uint32_t>(box_columns)},
+      TensorMapDimension{static_cast<std::uint64_t>(columns), 0, static_cast<std::uint32_t>(box_columns)},
       dimension(rows, s.row, box_rows), dimension(p.heads_kv, s.head, 1), dimension(batch, s.batch, 1)};
   // Without keys there may be no tensor: the map is read once, masked as a whole, and needs readable memory.
-  return encode_tensor_map(context, tensor_map_format(type), address != nullptr ? address : a.q, dimensions, map);
+  return encode_tensor_map(context, format, address != nullptr ? address : a.q, dimensions, map);
+}
+
+Status encode_key_map(const CudaContext& context, const AttentionProblem& p, const AttentionArguments& a,
+                      const void* address, const AttentionStrides& s, std::int64_t head_dim, std::int64_t box_columns,
+                      std::int64_t box_rows, TsCudaTensorMap& map) {
+  return encode_key_map(context, p, a, tensor_map_format(cache_type(p)), address, s, head_dim, box_columns, box_rows,
+                        map);
 }
 
 std::int64_t page_box_rows(const AttentionProblem& p, const AttentionArguments& a, std::int64_t most) {

@@ -24,8 +24,13 @@ inline constexpr std::int64_t kMapRowBytes = 128;  ///< of a box of a tensor map
 /// Strides in elements.
 [[nodiscard]] TensorMapDimension tensor_map_dimension(DataType type, std::int64_t extent, std::int64_t stride,
                                                       std::int64_t box);
-/// The map of keys or values in tensors: dimensions {head_dim, rows, heads, batch}, of a box `box_columns` elements of
-/// `box_rows` rows, 128 bytes at most. A page is a member of the batch. Error: what the copy engine does not take.
+/// The map of keys or values in tensors: dimensions {columns, rows, heads, batch}, of a box `box_columns` elements of
+/// `box_rows` rows. A page is a member of the batch. Error: what the copy engine does not take.
+[[nodiscard]] Status encode_key_map(const CudaContext& context, const AttentionProblem& problem,
+                                    const AttentionArguments& arguments, const TensorMapFormat& format,
+                                    const void* address, const AttentionStrides& strides, std::int64_t columns,
+                                    std::int64_t box_columns, std::int64_t box_rows, TsCudaTensorMap& map);
+/// Of elements as the cache has them, in boxes of 128 bytes a row.
 [[nodiscard]] Status encode_key_map(const CudaContext& context, const AttentionProblem& problem,
                                     const AttentionArguments& arguments, const void* address,
                                     const AttentionStrides& strides, std::int64_t head_dim, std::int64_t box_columns,

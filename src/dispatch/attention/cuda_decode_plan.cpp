@@ -156,8 +156,17 @@ int CudaDecodePlan::encode_maps(const AttentionArguments& a, TsCudaKeyMaps& maps
   const AttentionProblem& p = problem();
   const bool paged = p.page_size > 0;
   if (!facts_.key_maps || (!paged && p.mode == SequenceMode::group)) return 0;
-  const std::int64_t rows = paged ? page_box_rows(p, a, facts_.warp_keys) : facts_.warp_keys;
+  const std::int64_t most = facts_.unit_keys > 0 ? facts_.unit_keys : facts_.warp_keys;
+  const std::int64_t rows = paged ? page_box_rows(p, a, most) : most;
   if (rows == 0) return 0;
+  if (facts_.row_pitch > 0) {
+    // A row of a box is as long as the pitch: what it has behind the elements lies outside the tensor.
+    constexpr std::int64_t kWord = 4;
+    constexpr TensorMapFormat kWords{.element = TensorMapElement::u32, .swizzle = TensorMapSwizzle::none};
+    const Status encoded = encode_key_map(steps_.context(), p, a, kWords, a.k, a.k_strides, p.head_dim_qk / kWord,
+                                          facts_.row_pitch / kWord, rows, maps.k);
+    return encoded ? static_cast<int>(rows) : 0;
+  }
   const auto encode = [&](const void* address, const AttentionStrides& s, std::int64_t head_dim, TsCudaTensorMap& map) {
     return encode_key_map(steps_.context(), p, a, address, s, head_dim, kMapRowBytes / cache_bytes(p), rows, map)
         .has_value();

@@ -176,7 +176,10 @@ void latent_wgmma_facts(const AttentionSignature& s, const Algorithm& a, CudaAtt
     // two lists, and scales of queries.
     constexpr long kMostUnits = 12, kMostBytes = 220 << 10;
     const long operands = queries + 128L * a.tile[0] * facts.warpgroups;
-    const long unit = 32L * (64 * columns + 16), units = std::min(kMostUnits, (kMostBytes - operands) / unit);
+    facts.unit_keys = 32;
+    facts.row_pitch = 64 * columns + 16;
+    const long unit = long{facts.unit_keys} * facts.row_pitch,
+               units = std::min(kMostUnits, (kMostBytes - operands) / unit);
     const long tables = (3 * 8 + 2 * 4 + 4L * facts.warps) * a.tile[0];
     facts.shared_bytes = operands + units * unit + tables + 8 * (2 + 2 * units) + behind;
   } else {

@@ -21,6 +21,8 @@ struct CudaAttentionResources {
   int key_warps = 0;      ///< decode: teams that share a block of keys out
   int warp_keys = 0;      ///< decode: keys of a team's step; of latent rows those that a warp or warpgroup scores
   int column_warps = 0;   ///< decode on latent rows: warps that share keys and columns out; key_warps is 0
+  int unit_keys = 0;      ///< decode_wgmma on latent rows of 8 bits: rows that come together
+  int row_pitch = 0;      ///< ... and bytes of shared memory from one to the next
   int blocks_per_sm = 1;  ///< at least so many share an SM by design; the portable template leaves it to the hardware
   /// Persistent: min(work items, SMs * blocks_per_sm) blocks walk all tiles. Else one block a tile: grid (row tiles *
   /// column_blocks, heads, batch), decode (row tiles * key heads, pieces of keys, batch) or, where sequences differ in

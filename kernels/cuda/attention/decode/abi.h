@@ -43,7 +43,8 @@ constexpr long long ts_decode_groups(long long pieces, int head_dim_v) {
 
 // Tensor maps of keys and values, by value as a __grid_constant__ parameter: dimensions {head_dim, seqlen_k, heads_kv, batch}
 // with boxes of {64, map_rows, 1, 1}, as in ../hopper/attention_fwd.cuh. A page is a member of the batch. Kernels of latent
-// rows have no values of their own.
+// rows have no values of their own. Latent rows of 8 bits are words of four elements, and a box's rows as long as the pitch
+// of hopper/narrow_layout.cuh.
 struct TsCudaKeyMaps {
   TsCudaTensorMap k, v;
 };

@@ -21,8 +21,8 @@ using LatentConsumer = NarrowConsumer;
 TS_DEVICE void clear_memory(u32 shared) {
   clear_ends_of_rows(shared);
 }
-TS_DEVICE void produce(const TsCudaKeyMaps&, const TsCudaDecodeArgs& args, u32 shared) {
-  NarrowProducer(args, shared).run();
+TS_DEVICE void produce(const TsCudaKeyMaps& maps, const TsCudaDecodeArgs& args, u32 shared) {
+  NarrowProducer(maps.k, args, shared).run();
 }
 }  // namespace ts
 

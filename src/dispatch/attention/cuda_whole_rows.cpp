@@ -65,8 +65,8 @@ class RowCopies {
   };
 
   [[nodiscard]] bool is_whole(const HeadRows& rows, const void* data, const AttentionStrides& s) const {
-    const std::int64_t steps =
-        (rows.batch > 1 ? s.batch : 0) | (rows.heads > 1 ? s.head : 0) | (rows.rows > 1 ? s.row : 0);
+    // As the plan between asks (check_gpu_alignment): of a single row, too.
+    const std::int64_t steps = (rows.batch > 1 ? s.batch : 0) | (rows.heads > 1 ? s.head : 0) | s.row;
     const auto address = reinterpret_cast<std::uintptr_t>(data) | static_cast<std::uintptr_t>(steps * element_);
     return rows.row_bytes % kRowUnit == 0 && address % kRowUnit == 0;
   }

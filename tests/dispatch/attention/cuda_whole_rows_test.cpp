@@ -152,6 +152,18 @@ TEST_F(CudaWholeRows, WhatIsWholeStaysWhereItIs) {
   ASSERT_TRUE(whole->run(a, {}));
   EXPECT_EQ(fake.launches, launches);
   EXPECT_EQ(seen.o, a.o);
+
+  // A single row has a stride as well, which the plan between refuses.
+  p.seqlen_k = 1;
+  const auto single =
+      cuda_whole_rows_plan(p, std::make_unique<BetweenForward>(with_whole_rows(p), fake, seen, options_, before_),
+                           copier())
+          .value();
+  a.k_strides.row = a.k_strides.batch + 1;
+  ASSERT_TRUE(single->run(a, {}));
+  EXPECT_NE(seen.k, a.k);
+  expect_whole(seen.k, seen.k_strides);
+  EXPECT_EQ(seen.q, a.q);
 }
 
 TEST_F(CudaWholeRows, ABackwardReadsFiveCopiesAndWritesThree) {

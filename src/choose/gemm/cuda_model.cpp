@@ -324,7 +324,8 @@ const CudaGemmOneRound* one_round_of(const KernelConfig& config, const CudaSpec&
                                      const CudaGemmWork& work, double rounds) {
   const Algorithm& a = config.algorithm;
   const bool whole = a.pipeline == Pipeline::warp_specialized && work.splits == 1 && !a.stream_k &&
-                     a.cluster[0] * a.cluster[1] * a.cluster_k == 1 && shape.grouping == GemmGrouping::none;
+                     a.cluster[0] * a.cluster[1] == 1 && (a.cluster_k == 1 || work.placed > 1) &&
+                     shape.grouping == GemmGrouping::none;
   const Straddling straddles = straddling(std::get<GemmSignature>(config.signature), shape);
   const bool shared = whole && rounds == 1 && shape.m > 2 * a.tile[0] && !straddles.a && !straddles.b;
   return shared && spec.gemm.one_round ? &*spec.gemm.one_round : nullptr;

@@ -81,11 +81,18 @@ std::int64_t cuda_gemm_blocks_at_a_time(const Algorithm& algorithm, const CudaGe
 int cuda_gemm_placed(const KernelConfig& config, const CudaGemmResources& facts, const CudaSpec& spec,
                      const CudaGemmShape& shape) {
   const Algorithm& a = config.algorithm;
-  const bool alone = a.pipeline == Pipeline::warp_specialized && a.cluster[0] * a.cluster[1] * a.cluster_k == 1 &&
-                     !a.split_k && !a.stream_k && shape.grouping == GemmGrouping::none;
+  const bool alone = a.pipeline == Pipeline::warp_specialized && a.cluster[0] * a.cluster[1] == 1 && !a.split_k &&
+                     !a.stream_k && shape.grouping == GemmGrouping::none;
   const int blocks = spec.gemm.placed_blocks;
-  if (!alone || blocks == 0 || !shape.may_place || shape.m <= a.tile[0]) return 1;
+  if (!alone || blocks == 0 || !shape.may_place) return 1;
   const std::int64_t tiles = cuda_gemm_tiles(config, shape), places = cuda_gemm_places(facts, spec);
+  if (a.cluster_k > 1) {
+    const int together = blocks / a.cluster_k * a.cluster_k;
+    const std::int64_t all = ceil_div(tiles * a.cluster_k, std::int64_t{together}) * together;
+    const bool fits = all <= cuda_gemm_clusters(together, facts.blocks_per_sm, spec) * together;
+    return together > a.cluster_k && 2 * tiles * a.cluster_k > places && fits ? together : 1;
+  }
+  if (shape.m <= a.tile[0]) return 1;
   // Where two rows leave a fifth of the SMs idle, those that memory feeds want their way to it alone: 120 x 10240 x
   // 8192 by 64 x 224 took 49.3 us and 46.6. A band that is cut reads B from memory again: 3 rows took up to 1.4 times
   // as long.
@@ -146,8 +153,9 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmResources&
   // In clusters, whose blocks stand on one GPC whenever they start, 17.5 (64 x 96; the same in bands, late, 19.3).
   const std::int64_t side_by_side = one_round && spec.gemm.neighbours > 0 ? spec.gemm.neighbours : at_a_time;
   const int placed = cuda_gemm_placed(config, facts, spec, shape);
-  CudaGemmWork work{.band = placed > 1 ? band_of_placed(a, shape, placed) : band_of(a, shape, side_by_side),
-                    .placed = placed};
+  CudaGemmWork work{
+      .band = placed > 1 ? band_of_placed(a, shape, placed / a.cluster_k) : band_of(a, shape, side_by_side),
+      .placed = placed};
   if (a.stream_k) {
     const std::int64_t each = tiles / cluster, steps = std::max<std::int64_t>(cuda_gemm_steps(shape, facts.stage_k), 1);
     const std::int64_t clusters =

@@ -102,7 +102,7 @@ void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemm
   if (facts.element_bytes != 2) facts.transposed_rows = (along_a ? 0 : rows_a) + (along_b ? 0 : rows_b);
   // Of a tile that a cluster shares by k, a block finishes a share of wgmma's columns.
   const int shares = std::max<int>(a.cluster_k, 1);
-  const int own_rows = 8 * ceil_div(tile_m, 8 * shares);
+  const int across = warpgroups_across(a), own_rows = 8 * ceil_div(tile_m, 8 * shares * across);
   facts.epilogue_columns = slab_columns(s, tile_n / shares, facts);
   facts.slab_row_bytes = facts.epilogue_columns * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
   facts.epilogue_on_sums = a.transpose_c && reads_vectors_alone(s, facts);
@@ -118,10 +118,10 @@ void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemm
   facts.counters = a.ping_pong ? 1 : warpgroups;
 
   const int rows = a.transpose_c ? tile_n : tile_m, columns = a.transpose_c ? tile_m : tile_n;  // of wgmma
-  const int warpgroup_rows = a.ping_pong ? rows : rows / warpgroups;
+  const int warpgroup_rows = a.ping_pong ? rows : rows * across / warpgroups;
   if (turned > 0 && turned_shares_are_boxes(tile_m, shares))
     facts.turned_blocks = ceil_div(own_rows, 64) * warpgroup_rows / 64;
-  facts.accumulators = warpgroup_rows / 64 * columns / 2 * (has_block_scales(s) ? 2 : 1);
+  facts.accumulators = warpgroup_rows / 64 * (columns / across) / 2 * (has_block_scales(s) ? 2 : 1);
   redistribute_registers(warpgroups, a.cluster[0] * a.cluster[1] > 1, facts);
 }
 
@@ -196,9 +196,14 @@ void few_rows_facts(const Algorithm& a, CudaGemmResources& facts) {
 
 }  // namespace
 
+int warpgroups_across(const Algorithm& a) {
+  const bool whole = a.pipeline != Pipeline::warp_specialized || !a.transpose_c || a.ping_pong || a.wave[0] != 2;
+  return whole || a.tile[1] % 128 == 0 ? 1 : 2;
+}
+
 bool turned_shares_are_boxes(int rows, int cluster_k) {
   const int blocks = std::max(cluster_k, 1);
-  return rows >= 48 * blocks && (blocks == 1 || rows % (8 * blocks) == 0);
+  return rows > 32 * blocks && (blocks == 1 || rows % (8 * blocks) == 0);
 }
 
 CudaGemmResources cuda_gemm_resources(const KernelConfig& config) {

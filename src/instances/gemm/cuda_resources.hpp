@@ -45,6 +45,10 @@ struct CudaGemmResources {
   int consumer_registers = 0;  ///< of a thread that multiplies
 };
 
+/// Warpgroups that share wgmma's columns, all of its rows each: both of a transposed tile whose columns two cannot
+/// share by whole 64s, else 1.
+[[nodiscard]] int warpgroups_across(const Algorithm& algorithm);
+
 /// Whether the copy engine may store the shares that blocks finish of a transposed tile's rows: equal ones, whole
 /// eights, of as many rows as are turned together.
 [[nodiscard]] bool turned_shares_are_boxes(int rows, int cluster_k);

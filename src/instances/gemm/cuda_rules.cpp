@@ -73,11 +73,13 @@ bool tile_is_whole(const Subject& s) {
     if (groups < 1 || groups > 3 || a.wave[1] != 0 || a.wave[2] != 0) return false;
     // What the 64 rows of wgmma are, and what its columns are.
     const int rows = a.transpose_c ? n : m, columns = a.transpose_c ? m : n;
-    const int own = a.ping_pong ? rows : rows / groups;
-    const bool whole = a.ping_pong ? groups == 2 : rows % groups == 0;
+    const int across = warpgroups_across(a), own = a.ping_pong ? rows : rows * across / groups;
+    const bool whole = a.ping_pong ? groups == 2 : rows * across % groups == 0;
     // wgmma of integers has no odd number of eights from 32 columns on; of others only transposed tiles have it.
-    const int step = a.transpose_c && columns >= 80 && s.signature().a != DataType::int8 ? 8 : 16;
-    return whole && own >= 64 && own % 64 == 0 && rows <= 256 && columns >= 16 && columns % step == 0 && columns <= 256;
+    const int own_columns = columns / across;
+    const int step = a.transpose_c && own_columns >= 80 && s.signature().a != DataType::int8 ? 8 : 16;
+    return whole && own >= 64 && own % 64 == 0 && rows <= 256 && own_columns >= 16 * across &&
+           columns % (step * across) == 0 && columns <= 256;
   }
   if (is_mixed(s)) {
     const int groups = a.wave[0];
@@ -123,14 +125,15 @@ bool fields_belong(const Subject& s) {
   rest.stages = 0;
   rest.block_per_cu = -1;
   if (rest.split_k) rest.split_k_atomic = false;
-  rest.split_k = false;
+  rest.split_k = rest.split_k && warpgroups_across(s.algorithm()) > 1;
   if (s.algorithm().pipeline == Pipeline::skinny_tma) rest.prefetch_weights = false;
   if (is_warp_specialized(s)) {
     const Algorithm& a = s.algorithm();
     // Of parts that clusters share each block joins as many columns, of a transposed tile as many eights of rows.
     const int sums = a.transpose_c ? s.tile_m() / 8 : s.tile_n() / 8;
     const bool joins = a.split_k && !a.split_k_atomic && sums % std::max<int>(a.cluster_k, 1) == 0;
-    const bool one = rest.cluster == decltype(rest.cluster){1, 1}, alone = one && !a.split_k;
+    const bool one = rest.cluster == decltype(rest.cluster){1, 1} && warpgroups_across(a) == 1;
+    const bool alone = one && !a.split_k;
     if ((alone || (one && joins)) && !rest.stream_k && !rest.ping_pong) rest.cluster_k = 1;
     // With multicast beside it stream-K spills: its walk stays in the producer's few registers.
     if (alone && rest.cluster_k == 1) rest.stream_k = false;
@@ -166,6 +169,7 @@ bool layout_is_carried(const Subject& s) {
   const GemmSignature& g = s.signature();
   if (s.algorithm().pipeline == Pipeline::mma_sm80 || is_along_k(g)) return true;
   if (!is_warp_specialized(s)) return false;
+  if (warpgroups_across(s.algorithm()) > 1 && g.layout_a != MatrixOrder::row) return false;
   if (element_bytes(s) == 2) return true;
   const int square = 128 / element_bytes(s);
   return (g.layout_a == MatrixOrder::row || s.tile_m() % square == 0) &&
@@ -501,7 +505,7 @@ constexpr Rule<Subject> kRules[] = {
      "kernels read A and B 16 bytes at a time, and portable kernels also element by element; kernels "
      "write D by elements (transposed tiles without tensors of the epilogue alone) or pairs (tiles of at most 168 sums "
      "a thread; more, in clusters, not by elements either, but transposed ones); the warp-specialised "
-     "pipeline can also write 16 bytes at a time, its transposed tiles and the mixed pipeline's from 48 rows on, in a "
+     "pipeline can also write 16 bytes at a time, its transposed tiles and the mixed pipeline's beyond 32 rows, in a "
      "cluster that shares them equal shares of so many",
      accesses_are_carried,
      [](const Subject& s) {

@@ -667,6 +667,27 @@ TEST(CudaGemmRank, NeighboursOfOneRoundReadLittle) {
   EXPECT_EQ(band(2778, 576), 11) << "nothing is known of neighbours";
 }
 
+TEST(CudaGemmRank, ClustersByKBeginSeveralAtATime) {
+  KernelConfig config = hopper_config();
+  config.algorithm.tile = {112, 64, 64};
+  config.algorithm.wave = {1};
+  config.algorithm.transpose_c = true;
+  const auto work = [&](int blocks, const CudaGemmShape& shape) {
+    config.algorithm.cluster_k = static_cast<std::uint8_t>(blocks);
+    return cuda_gemm_work(config, arch("sm_90a"), shape);
+  };
+  const CudaGemmWork placed = work(2, {640, 576, 7168});  // 6 x 9 tiles by two
+  EXPECT_EQ(placed.placed, 8);
+  EXPECT_EQ(placed.items, 108);
+  EXPECT_EQ(placed.blocks, 112) << "whole clusters";
+  EXPECT_EQ(placed.band, 2) << "2 x 112 rows and 2 x 64 columns are the least that four tiles share";
+  EXPECT_FALSE(placed.late_launch_dependents);
+  EXPECT_EQ(work(3, {300, 576, 7168}).placed, 6) << "two clusters of three";
+  EXPECT_EQ(work(3, {448, 576, 7168}).placed, 1) << "108 blocks; 17 clusters of six run at a time";
+  EXPECT_EQ(work(5, {224, 576, 7168}).placed, 1) << "eight blocks hold one cluster of five";
+  EXPECT_EQ(work(2, {112, 2048, 7168}).placed, 1) << "64 blocks are fewer than half of the SMs";
+}
+
 TEST(CudaGemmRank, BlocksOfOneRoundArePlacedByClusters) {
   KernelConfig config = hopper_config();
   config.algorithm.tile = {64, 96, 64};

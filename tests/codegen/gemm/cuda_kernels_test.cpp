@@ -275,6 +275,8 @@ TEST_F(CudaGemmKernels, AreHealthy) {
   for (const KernelConfig& config : testing::some(of_atomic_sums(), 9)) configs.push_back(config);
   configs.push_back(best("sm_90a", Pipeline::warp_specialized, signature_of(DataType::fp8, DataType::bf16), kLarge));
   configs.push_back(best("sm_90a", Pipeline::warp_specialized, kBf16, {128, 4096, 14336}));  // a cluster, split k
+  configs.push_back(best("sm_90a", Pipeline::warp_specialized, kBf16, {402, 36864, 7168}));  // two warpgroups by rows
+  EXPECT_EQ(warpgroups_across(configs.back().algorithm), 2);
   configs.push_back(best(
       "sm_90a", Pipeline::warp_specialized,
       signature_of(DataType::bf16, DataType::bf16, {EpilogueOp::add, EpilogueOp::bias, EpilogueOp::gelu}), kLarge));

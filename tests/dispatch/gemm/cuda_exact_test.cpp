@@ -64,7 +64,7 @@ TEST_F(CudaGemmPlans, KeptStagesAreThoseOfTheirTiles) {
 /// the next launch begins before they end.
 TEST_F(CudaGemmPlans, PlacedBlocksComputeTheirTiles) {
   const std::vector<CudaSpec> specs = load_cuda_specs().value();
-  for (const GemmProblem& problem : {bf16(1'186, 570, 328), bf16(289, 5'760, 1'000)}) {
+  for (const GemmProblem& problem : {bf16(1'186, 570, 328), bf16(289, 5'760, 1'000), bf16(640, 576, 1'032)}) {
     std::vector<KernelConfig> configs = configs_for(problem, true);
     std::erase_if(configs, [&](const KernelConfig& config) {
       const auto spec = std::ranges::find(specs, config.arch, &CudaSpec::arch);

@@ -269,6 +269,18 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(portable, "fields_belong_to_pipeline", [](S&, A& a) { a.stream_k = true; });
   check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.stream_k = a.split_k = true; });
   check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.stream_k = true, a.cluster = {2, 1}; });
+  KernelConfig by_rows = hopper;  // two warpgroups that share a transposed tile's rows
+  by_rows.algorithm.tile = {208, 192, 64};
+  by_rows.algorithm.wave = {2};
+  by_rows.algorithm.stages = 4;
+  by_rows.algorithm.transpose_c = true;
+  check(by_rows, "layout_is_carried", [](S& s, A&) { s.layout_a = MatrixOrder::column; });
+  check(by_rows, "tile_is_whole", [](S&, A& a) { a.tile[0] = 216; });
+  check(by_rows, "tile_is_whole", [](S&, A& a) { a.tile[0] = 144; });
+  check(by_rows, "fields_belong_to_pipeline", [](S&, A& a) { a.split_k = true; });
+  check(by_rows, "fields_belong_to_pipeline", [](S&, A& a) { a.cluster_k = 2; });
+  check(by_rows, "fields_belong_to_pipeline", [](S&, A& a) { a.stream_k = true; });
+  check(by_rows, "registers_hold_sums", [](S& s, A&) { s.epilogue_ops = {EpilogueOp::bias}; });
   KernelConfig exchanging = hopper;  // a cluster that shares a tile by k
   exchanging.algorithm.tile = {64, 64, 64};
   exchanging.algorithm.wave = {1};

@@ -55,7 +55,8 @@ struct Consumer : TransposedSlabs {
     constexpr bool kCommonAsItLies = kTransposed ? kAsItLiesA : kAsItLiesB;
     constexpr int kOwnRow = kOwnAsItLies ? 128 : kRegionRowBytes;
     constexpr int kCommonRow = !kCommonAsItLies ? kRegionRowBytes : kTransposed ? 128 : kColumnRowBytesB;
-    const u32 address_own = uniform(own + tile_warpgroup() * kRowBlocks * 64 * kOwnRow), address_common = uniform(common);
+    const u32 address_own = uniform(own + (kAcross > 1 ? 0 : tile_warpgroup()) * kRowBlocks * 64 * kOwnRow);
+    const u32 address_common = uniform(common + (kAcross > 1 ? tile_warpgroup() * 2 * kSums * kCommonRow : 0));
     const u64 a = descriptor_of_rows<kOwnRow>(address_own, kOwnAsItLies ? kColumnBytes : 0);
     const u64 b = descriptor_of_rows<kCommonRow>(address_common, kCommonAsItLies ? kTileK * kCommonRow : 0);
     // Where a step of 32 bytes of k begins, in units of 16 bytes.
@@ -342,7 +343,7 @@ struct Consumer : TransposedSlabs {
     }
     TileWalk walk(args);
     Tile t, next;
-    int item = blockIdx.x / kClusterBlocks;
+    int item = first_item(rank);
     bool more = walk.find(item, rank, t);
     if (cfg::kPingPong && warpgroup == 1 && more) {
       place.skip(t.steps + copied_stages(args));
@@ -366,7 +367,8 @@ struct Consumer : TransposedSlabs {
       const RingPlace copied = place;
       place.skip(copied_stages(args));
       // The next tile, and what the end of this one needs, are worked out while the last wgmma run.
-      const Tile part = own_part(t, rank);
+      Tile part = own_part(t, rank);
+      if constexpr (kAcross > 1) part.row += tile_warpgroup() * kOwnRows;
       SumOperands on_sums;
       if constexpr (kTransposed)
         load_ahead(part, 0, 0, on_sums);

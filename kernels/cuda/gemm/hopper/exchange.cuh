@@ -67,7 +67,8 @@ TS_DEVICE void exchange_sums(u32 place, u32 barrier, u32 rank, int thread, Sum (
 #pragma unroll
     for (int block = 0; block < cfg::kClusterK; ++block) {
       if ((block < static_cast<int>(rank)) != (turn == 1)) continue;
-      const u32 to = in_block(mine + rank * kPartBytes, block), arrives = in_block(barrier, block);
+      const u32 there = block_of_part(block, rank);
+      const u32 to = in_block(mine + rank * kPartBytes, there), arrives = in_block(barrier, there);
 #pragma unroll
       for (int rb = 0; rb < kRowBlocks; ++rb) {
 #pragma unroll

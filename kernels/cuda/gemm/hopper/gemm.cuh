@@ -16,14 +16,14 @@
 //   kTransposed (bool)          the tile is computed as d^T = b^T x a^T: the warpgroups share its columns, 64 or 128 each, and
 //                               kTileM is any multiple of 16 up to 256, or, from 80 on and not of int8, of 8. Without
 //                               groups, block scales and kStagedTensors;
-//                               kStoreTmaBox with 48 rows or more
+//                               kStoreTmaBox with more than 32 rows
 //   kStages                     tiles of 128 bytes of k in flight
 //   kClusterM, kClusterN        blocks that share tiles of b (neighbours along m) or of a (along n) by multicast
 //   kClusterK                   blocks that share a tile by k and add their partials through each other's shared memory
 //                               (exchange.cuh), 1 to 8. From 2 on kClusterM and kClusterN are 1, without groups,
 //                               block scales, kPingPong, kSplitKAtomic and kStreamK; with kSplitK a cluster has one of
 //                               the parts, and each block joins equal shares of them; kTileN is a multiple of 16 * kClusterK, or
-//                               transposed with kStoreTmaBox kTileM of 8 * kClusterK, with 48 rows or more for each
+//                               transposed with kStoreTmaBox kTileM of 8 * kClusterK, with more than 32 rows for each
 //   kBlocksPerSm                blocks that share an SM
 //   kProducerRegisters          of a thread that copies; those that multiply share the rest
 //   kStoreTmaBox (bool)            d is written by the copy engine: it has a tensor map, and the columns of a row are a

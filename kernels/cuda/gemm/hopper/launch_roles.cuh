@@ -11,7 +11,7 @@ template <class Consumer, class OperandProducer = Producer, class... More>
 TS_DEVICE void run_roles(u32 dynamic_shared, const TsCudaGemmMaps& maps, const TsCudaGemmArgs& args,
                          const More&... more) {
   Shared shared{(dynamic_shared + 1023u) & ~1023u};
-  const u32 rank = kClusterBlocks > 1 ? cluster_rank() : 0;
+  const u32 rank = rank_of_block();
   if (!args.late_launch_dependents) let_next_kernel_start();
   if (threadIdx.x == 0) shared.init_barriers();
   if constexpr (kClusterBlocks > 1)

@@ -29,13 +29,17 @@ constexpr int kStepsOfTile = 4;  // steps of 32 bytes of k in a stage
 // Beside weights it always is, because wgmma takes only the operand with the 64 rows from registers.
 constexpr bool kTransposed = kWeights || cfg::kTransposed;
 constexpr int kTileWarpgroups = cfg::kPingPong ? 1 : cfg::kWarpgroups;  // that work on one tile
-constexpr int kWarpgroupRows = (kTransposed ? cfg::kTileN : cfg::kTileM) / kTileWarpgroups;  // transposed: columns
+// Two warpgroups that cannot have whole 64s of a transposed tile's columns each share its rows instead, all columns each.
+constexpr int kAcross = kTransposed && !kWeights && kTileWarpgroups == 2 && cfg::kTileN % 128 != 0 ? 2 : 1;
+constexpr int kWarpgroupRows =  // transposed: columns
+    (kTransposed ? cfg::kTileN : cfg::kTileM) / (kTileWarpgroups / kAcross);
 constexpr int kRowBlocks = kWarpgroupRows / 64;
-constexpr int kSums = (kTransposed ? cfg::kTileM : cfg::kTileN) / 2;  // of a thread in a row block
+constexpr int kSums = (kTransposed ? cfg::kTileM : cfg::kTileN) / kAcross / 2;  // of a thread in a row block
 
 constexpr int kCluster = cfg::kClusterM * cfg::kClusterN;  // blocks that share what they copy
 constexpr int kClusterBlocks = kCluster * cfg::kClusterK;
-// What a block finishes of a tile: all of it, or the share of wgmma's columns that its cluster leaves it (exchange.cuh).
+// What a block finishes of a tile (its warpgroups, where they share wgmma's columns): all of it, or the share of these that
+// its cluster leaves it (exchange.cuh).
 // Transposed tiles have no equal shares where their eights of rows are no multiple: the last blocks have less.
 constexpr int kOwnSums = 4 * ceil_div(kSums, 4 * cfg::kClusterK);
 constexpr int kOwnRows = kTransposed ? 2 * kOwnSums : cfg::kTileM;
@@ -137,15 +141,15 @@ constexpr bool kSlabsInRing = kBytesBesideSlabs + kSlabsBytes > kMostSharedBytes
                               (kTransposed || cfg::kWarpgroups == 3) && !cfg::kPingPong && cfg::kStages >= 3 &&
                               cfg::kStages <= 6 && !cfg::kSplitK && !cfg::kStreamK && !cfg::kPromote &&
                               cfg::kClusterK == 1;
-constexpr int kOwnStageBytes = kRowBlocks * 64 * 128;
+constexpr int kOwnStageBytes = (kAcross > 1 ? 2 * kSums : kRowBlocks * 64) * 128;
 constexpr int kHeldStages = !kSlabsInRing ? 0 : 2 * round_up(kSlabBytes, 1024) <= kOwnStageBytes ? 1 : 2;
 
 // Whether a stage still holds its tile of a, of b, when the ring comes round to it: nothing else is written there.
 constexpr bool kKeepsStages = !kTransposes && !kWeights && !cfg::kMmPlusMm && cfg::kGrouping == TS_GEMM_UNGROUPED &&
                               !cfg::kSplitK && !cfg::kStreamK && kCluster == 1 && cfg::kClusterK == 1 &&
                               kCopiedTensor < 0;
-constexpr bool kKeepsA = kKeepsStages && (kTransposed || !kSlabsInRing);
-constexpr bool kKeepsB = kKeepsStages && !(kTransposed && kSlabsInRing);
+constexpr bool kKeepsA = kKeepsStages && ((kTransposed && kAcross == 1) || !kSlabsInRing);
+constexpr bool kKeepsB = kKeepsStages && !(kTransposed && kAcross == 1 && kSlabsInRing);
 
 constexpr int kRingOffset = 0;
 constexpr int kSlabOffset = cfg::kStages * kStageBytes;
@@ -183,12 +187,14 @@ static_assert(!kWeights || (cfg::kTileN == 64 * cfg::kWarpgroups && kRowBytesB <
               "a warpgroup unpacks 64 columns of weights, a stage has at most 128 bytes of each");
 static_assert(!kTransposed || (cfg::kTileM % (kIntegers || kWeights || cfg::kTileM < 80 ? 16 : 8) == 0 &&
                                  (!cfg::kStoreTmaBox || kTurnRows == 64)),
-              "rows of transposed tiles come in 16, from 80 on, of floats, in 8; they are copied out from 48 on");
+              "rows of transposed tiles come in 16, from 80 on, of floats, in 8; more than 32 are copied out");
 static_assert(kWeights || !kTransposed ||
                   (cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR && !cfg::kStagedTensors),
               "transposed tiles without weights have neither groups, block scales nor staged tensors");
 static_assert(cfg::kTileN % 16 == 0 && cfg::kTileN <= 256, "the tile's columns are a multiple of 16, at most 256");
 static_assert(cfg::kTileM <= 256, "one copy covers at most 256 rows");
+static_assert(kAcross == 1 || (cfg::kTileM % 16 == 0 && !kMnMajorA && !cfg::kSplitK && !cfg::kStreamK && cfg::kClusterK == 1),
+              "warpgroups share whole eights of rows that lie along k, of tiles that no other block has a part of");
 static_assert(kRowBlocks >= 1 && kWarpgroupRows == 64 * kRowBlocks, "each warpgroup has 64 or more whole rows of 64, transposed columns");
 static_assert(!cfg::kPingPong || cfg::kWarpgroups == 2, "two warpgroups take turns");
 static_assert(cfg::kStages >= 2, "at least two stages: one is multiplied while another arrives");
@@ -213,7 +219,7 @@ static_assert(cfg::kClusterK == 1 || (kCluster == 1 && cfg::kGrouping == TS_GEMM
               "a cluster that shares a tile by k shares nothing else, and its tiles are neither grouped nor weights");
 static_assert(cfg::kClusterK == 1 || !cfg::kSplitK || kOwnSums * cfg::kClusterK == kSums,
               "of parts of k that clusters share each block has as many sums to join");
-static_assert(kTransposed ? !cfg::kStoreTmaBox || kOwnRows * cfg::kClusterK == cfg::kTileM
+static_assert(kTransposed ? !cfg::kStoreTmaBox || kOwnRows * cfg::kClusterK * kAcross == cfg::kTileM
                           : cfg::kTileN % (16 * cfg::kClusterK) == 0,
               "blocks of a cluster finish whole slabs of 16 columns, or equal shares of rows where the copy engine stores");
 static_assert(!cfg::kSplitKAtomic || cfg::kSplitK, "partials are added where k is split");
@@ -251,7 +257,7 @@ struct Shared {
   }
   // The part of a stage that only this one of the tile's warpgroups reads.
   TS_DEVICE u32 own(u32 stage, int warpgroup) const {
-    return (kTransposed ? tile_b(stage) : tile_a(stage)) + warpgroup * kOwnStageBytes;
+    return (kTransposed && kAcross == 1 ? tile_b(stage) : tile_a(stage)) + warpgroup * kOwnStageBytes;
   }
   TS_DEVICE u32 turned(int warpgroup) const { return base + kTurnOffset + warpgroup * kTurnBytes; }
   TS_DEVICE u32 full(u32 stage) const { return base + kBarrierOffset + stage * 8; }
@@ -276,6 +282,25 @@ struct Shared {
     fence_mbarrier_init();
   }
 };
+
+// A launch may begin several clusters by k as one, so that neighbours among its blocks read the same part of k of
+// neighbouring tiles: block `part` * `tiles` + `tile` of it has that part of that tile.
+TS_DEVICE u32 tiles_together() {
+  return cluster_blocks() / cfg::kClusterK;
+}
+// The block's number among those that share its tile by k, or among those that copy for each other.
+TS_DEVICE u32 rank_of_block() {
+  if constexpr (kClusterBlocks == 1) return 0;
+  return cfg::kClusterK > 1 ? cluster_rank() / tiles_together() : cluster_rank();
+}
+TS_DEVICE u32 block_of_part(u32 part, u32 rank) {
+  return cluster_rank() + (part - rank) * tiles_together();
+}
+TS_DEVICE int first_item(u32 rank) {
+  if constexpr (cfg::kClusterK == 1) return blockIdx.x / kClusterBlocks;
+  const u32 tiles = tiles_together();
+  return cluster_index() * tiles + cluster_rank() - rank * tiles;
+}
 
 // The part of a tile that a block of a cluster finishes.
 TS_DEVICE Tile own_part(const Tile& t, u32 rank) {

@@ -117,7 +117,7 @@ struct Producer {
     Tile t;
     KeptPanel<kKeepsA> kept_a;
     KeptPanel<kKeepsB> kept_b;
-    for (int item = blockIdx.x / kClusterBlocks; walk.find(item, rank, t); item += gridDim.x / kClusterBlocks) {
+    for (int item = first_item(rank); walk.find(item, rank, t); item += gridDim.x / kClusterBlocks) {
       const int batch_a = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
       const int rows_a = rows_there<kCutsA, kMnMajorA, kRowsA>(args, t.row, args.m);
       const int rows_b = rows_there<kCutsB, kMnMajorB, kRowsB>(args, t.column, args.n);

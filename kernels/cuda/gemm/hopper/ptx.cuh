@@ -44,6 +44,16 @@ TS_DEVICE u32 cluster_rank() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
   return r;
 }
+TS_DEVICE u32 cluster_blocks() {
+  u32 n;
+  asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(n));
+  return n;
+}
+TS_DEVICE u32 cluster_index() {
+  u32 i;
+  asm volatile("mov.u32 %0, %%clusterid.x;" : "=r"(i));
+  return i;
+}
 // Shows the other blocks only what a fence has released, such as fence_mbarrier_init: an arrival that releases puts a
 // memory barrier of the whole chip into the start of each block.
 TS_DEVICE void cluster_sync_relaxed() {

@@ -122,7 +122,7 @@ struct Transposer {
     const Square square(threadIdx.x % 32);
     TileWalk walk(args);
     Tile t;
-    for (int item = blockIdx.x / kClusterBlocks; walk.find(item, rank, t); item += gridDim.x / kClusterBlocks) {
+    for (int item = first_item(rank); walk.find(item, rank, t); item += gridDim.x / kClusterBlocks) {
       for (int s = 0; s < t.steps; ++s) {
         mbarrier_wait(shared.arrived(place.index), place.phase);
         const u32 first = kTransposeA ? shared.tile_a(place.index) : shared.tile_b(place.index);

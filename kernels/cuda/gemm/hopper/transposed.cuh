@@ -21,7 +21,7 @@ struct TransposedSlabs : Slabs {
   // What is turned together begins here; `turn` counts the turns of all blocks of columns.
   TS_DEVICE int first_row(const Tile& t, int turn) const { return t.row_offset + t.row + turn % kTurns * kTurnRows; }
   TS_DEVICE int first_column(const Tile& t, int turn) const {
-    return t.column + (cfg::kPingPong ? 0 : warpgroup * kWarpgroupRows) + turn / kTurns * 64;
+    return t.column + (cfg::kPingPong || kAcross > 1 ? 0 : warpgroup * kWarpgroupRows) + turn / kTurns * 64;
   }
   // Rows of the tile among them: fewer the last time, where the tile's rows are no multiple.
   static constexpr TS_DEVICE int turned_rows(int turn) {

@@ -29,6 +29,8 @@ constexpr double kReadsOfL2 = 2;
 constexpr std::int64_t kMostRows = 16 * kDecodeWarps;
 /// Tiles of a key head's rows, beside tiles of queries: more read its keys too often, and fill more of the chip uncut.
 constexpr std::int64_t kFewTiles = 32;
+/// Of the seconds of another way, those of one that is clearly faster.
+constexpr double kClearly = 0.95;
 
 std::int64_t group_of(const CudaAttentionShape& shape) {
   return shape.heads_kv > 0 ? shape.heads_q / shape.heads_kv : 1;
@@ -326,8 +328,16 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     best = best_by_cluster(best, limit);
   }
   if (shape.uneven && best.cluster == 0) {
-    best.queued = facts.takes_from_queue && best.blocks > static_cast<std::int64_t>(slots);
-    best.blocks = std::min(best.blocks, static_cast<std::int64_t>(slots));
+    // Where nearly every SM has an item, a block for each reads as fast as two, and of one length nothing is joined. Of
+    // many keys that gains little, and lists whose lengths differ lose more (docs/log/2026-11-cuda-decode.md).
+    const bool item_each =
+        !s.latent && config.algorithm.pipeline == Pipeline::decode_wgmma && !shape.ragged && shape.splits == 0 &&
+        !shape.batch_invariant && work.items <= chip.sms &&
+        pieces_of_even(work.items, chip.sms, model.list.busy) == work.items &&
+        take(work.items, tiles).seconds < kClearly * take(work.items, ceil_div(tiles, std::int64_t{2})).seconds;
+    const std::int64_t at_once = item_each ? chip.sms : static_cast<std::int64_t>(slots);
+    best.queued = facts.takes_from_queue && best.blocks > at_once;
+    best.blocks = std::min(best.blocks, at_once);
     // Two pieces a block, so that rounding leaves little of the chip idle; partials of latent rows are too wide for
     // that.
     best.wanted_pieces = shape.splits > 0 || shape.batch_invariant ? 0 : best.blocks * (s.latent ? 1 : 2);

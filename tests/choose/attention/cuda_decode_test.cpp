@@ -203,7 +203,9 @@ TEST(CudaDecode, ListsOfOneLengthAreCutForTheBlocks) {
     }
     return work.wanted_of_even;
   };
+  EXPECT_EQ(of_even(8, 8192), 4 * 8 * 8);
   EXPECT_EQ(of_even(16, 8192), 2 * 16 * 8);
+  EXPECT_EQ(of_even(16, 1024), 16 * 8) << "nearly every SM has an item";
   EXPECT_EQ(of_even(64, 4096), 64 * 8) << "whole items, in two rounds";
   EXPECT_EQ(of_even(40, 4096), 0) << "320 whole items: some blocks would have two";
   AttentionProblem p = decode_problem(16, 32, 8, 8192);
@@ -211,6 +213,32 @@ TEST(CudaDecode, ListsOfOneLengthAreCutForTheBlocks) {
   EXPECT_EQ(work_of(p, decode_kernels(p).front()).wanted_of_even, 0);
   p.splits = 0, p.mode = SequenceMode::group, p.seqlen_q = 2;
   EXPECT_EQ(work_of(p, decode_kernels(p).front()).wanted_of_even, 0) << "sequences have other numbers of items";
+}
+
+// Where nearly every SM has an item, a block for each SM walks the list, of few keys: of one length whole items.
+TEST(CudaDecode, AListOfAnItemForEachSmHasABlockForEach) {
+  const std::int64_t sms = hopper().reference.sms;
+  const auto work = [](std::int64_t batch, std::int64_t heads_kv, std::int64_t keys) {
+    AttentionProblem p = decode_problem(batch, 8 * heads_kv, heads_kv, keys);
+    p.page_size = 16;
+    const std::vector<KernelConfig> kernels = decode_kernels(p);
+    const auto of_two = std::ranges::find_if(kernels, [](const KernelConfig& one) {
+      return one.algorithm.pipeline == Pipeline::decode_wgmma && cuda_attention_resources(one).blocks_per_sm == 2;
+    });
+    EXPECT_NE(of_two, kernels.end());
+    return work_of(p, *of_two);
+  };
+  for (const std::int64_t keys : {700, 1024, 1500, 2000}) {
+    const CudaDecodeWork each = work(16, 8, keys);
+    EXPECT_LE(each.blocks, sms) << keys;
+    EXPECT_TRUE(each.apart) << keys;
+    EXPECT_EQ(each.wanted_of_even, each.items) << keys;
+    EXPECT_EQ(each.queued, each.items * each.pieces > sms) << keys;
+  }
+  EXPECT_GT(work(16, 8, 16384).blocks, sms) << "hardly faster by the model, and slower where lengths differ";
+  EXPECT_GT(work(14, 8, 1500).blocks, sms) << "112 items: 20 SMs would have none";
+  EXPECT_GT(work(17, 8, 1500).blocks, sms) << "136 items: four are beyond the SMs";
+  EXPECT_GT(work(64, 8, 1024).blocks, sms) << "whole rounds of items, of two blocks an SM";
 }
 
 // What a list's pieces are at least, and what share of the blocks must have work, the spec says.

@@ -63,15 +63,8 @@ struct Walk {
   // Fills in item `item`; false when there is none. `rank` is the block's number in its cluster.
   TS_DEVICE bool find(int item, int rank, Tile& t) {
     const int splits = cfg::kSplitK ? args.splits : 1;
-    if constexpr (cfg::kSplitK) {  // neighbours have the same part of k, and so share what they read
-      const int tiles = imax(tiles_m * tiles_n * args.batch, 1);
-      t.split = item / tiles;
-      t.index = item - t.split * tiles;
-      if (t.split >= splits) return false;
-    } else {
-      t.index = item;
-      t.split = 0;
-    }
+    t.index = item / splits;
+    t.split = item - t.index * splits;
     // In 32 bits: a division in 64 bits is a function call, which would make the compiler wait for the wgmma in flight.
     t.step = cfg::kSplitK ? all_steps * t.split / splits : 0;
     t.steps = cfg::kSplitK ? all_steps * (t.split + 1) / splits - t.step : all_steps;

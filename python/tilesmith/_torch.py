@@ -6,8 +6,6 @@ through torch.ops.tilesmith, whose implementations on the CPU and on CUDA are th
 
 from __future__ import annotations
 
-import itertools
-import operator
 from collections import namedtuple
 from contextlib import nullcontext
 from typing import Any, Iterable, NoReturn, Optional, Sequence, overload
@@ -24,7 +22,7 @@ from tilesmith._errors import InvalidArgument, Unsupported
 from tilesmith._library import CPU, CUDA
 from tilesmith._options import options
 from tilesmith._repeated import Asked, Output, Question, RepeatedCalls
-from tilesmith._views import View
+from tilesmith._views import View, dense_strides
 
 TYPES: dict[torch.dtype, str] = {
     torch.float32: "fp32",
@@ -95,11 +93,6 @@ def new_output(word: int, at: int, like: Tensor, shape: Sequence[int], dtype: to
         # The sizes as arguments of their own: torch takes a microsecond longer to read a tuple of them.
         return Output(word, at, type(like).new_empty, tuple(shape) or ((),), named, is_room)
     return Output(word, -1, make, (tuple(shape), dense_strides(shape) if strides is None else tuple(strides), dtype), None, is_room)
-
-
-def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Of a new contiguous tensor."""
-    return tuple(itertools.accumulate((max(1, size) for size in reversed(shape[1:])), operator.mul, initial=1))[::-1] if shape else ()
 
 
 def is_plain(tensor: Tensor) -> bool:

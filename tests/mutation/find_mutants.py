@@ -229,9 +229,14 @@ def main():
     parser.add_argument("--within", type=float, default=float("inf"), help="seconds after which no run begins")
     parser.add_argument("--compile-only", action="store_true", help="CUDA: compile the mutants, for want of a GPU")
     parser.add_argument("--device-jobs", type=int, default=1, help="CUDA: runs on the GPU at a time")
+    parser.add_argument("--texts", action="store_true", help="only see whether the files' texts stand in the templates")
     parser.add_argument("--only", default="", help="mutants whose names hold this")
     parser.add_argument("--verbose", action="store_true", help="say how each mutant was found")
     options = parser.parse_args()
+    if options.texts:
+        for path in options.files:
+            read(path, options.kernels)
+        return 0
     options.deadline = time.monotonic() + options.within
     if options.compile_only and find_nvrtc() is None:
         print("skipped: there is no NVRTC (libnvrtc.so); TILESMITH_NVRTC may name its file")

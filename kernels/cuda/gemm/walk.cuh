@@ -33,6 +33,7 @@ TS_DEVICE void place_in_bands(const TsCudaGemmArgs& args, int index, int tiles_m
 // visited in rising order.
 template <int kTileM, int kTileN, int kTileK, int kClusterM, int kClusterN>
 struct Walk {
+  static_assert(!cfg::kSplitK || cfg::kGrouping == TS_GEMM_UNGROUPED, "parts of k of groups have no order here");
   const TsCudaGemmArgs& args;
   int all_steps, first_steps;  // of k and k2; of k
   int tiles_m, tiles_n;       // of one batch entry or group, in clusters
@@ -63,8 +64,16 @@ struct Walk {
   // Fills in item `item`; false when there is none. `rank` is the block's number in its cluster.
   TS_DEVICE bool find(int item, int rank, Tile& t) {
     const int splits = cfg::kSplitK ? args.splits : 1;
-    t.index = item / splits;
-    t.split = item - t.index * splits;
+    if constexpr (cfg::kSplitK) {
+      // Neighbours have the same part of neighbouring tiles of an entry, and so share what they read. What is divided
+      // by is what the rest divides by too: by another number, beside wgmma in flight, 256 x 176 spilled (ptxas 13.0).
+      const int tiles = tiles_m * tiles_n, entry = item / tiles, batch = entry / splits;
+      t.split = entry - batch * splits;
+      t.index = item - (entry - batch) * tiles;
+    } else {
+      t.index = item;
+      t.split = 0;
+    }
     // In 32 bits: a division in 64 bits is a function call, which would make the compiler wait for the wgmma in flight.
     t.step = cfg::kSplitK ? all_steps * t.split / splits : 0;
     t.steps = cfg::kSplitK ? all_steps * (t.split + 1) / splits - t.step : all_steps;

@@ -6,6 +6,8 @@
 namespace tilesmith {
 namespace {
 
+constexpr std::size_t kFirstBytes = 64 << 10;  // more than most signatures' rows take
+
 /// Says of each row which is the first of its algorithm. A tile may be the first choice for several sizes and stand for
 /// others too; otherwise the table has it once.
 void find_alike(std::vector<CudaGemmAsked::Row>& rows) {
@@ -22,7 +24,10 @@ void find_alike(std::vector<CudaGemmAsked::Row>& rows) {
 }  // namespace
 
 CudaGemmAsked::CudaGemmAsked(const CudaSpec& spec, const GemmSignature& signature)
-    : spec_(spec), config_{.arch = spec.arch, .signature = signature, .algorithm = {}} {
+    : spec_(spec),
+      config_{.arch = spec.arch, .signature = signature, .algorithm = {}},
+      memory_(std::make_unique<std::pmr::monotonic_buffer_resource>(kFirstBytes)) {
+  pipelines_.reserve(spec.gemm.pipelines.size());
   for (const CudaGemmPipeline& pipeline : spec.gemm.pipelines) {
     Rows rows{.pipeline = &pipeline,
               .refused = refusal_of_pipeline(config_, pipeline, spec),
@@ -37,7 +42,7 @@ CudaGemmAsked::CudaGemmAsked(const CudaSpec& spec, const GemmSignature& signatur
                            .place = place,
                            .algorithm = algorithm_of(signature, pipeline, tile),
                            .alike = rows.rows.size(),
-                           .by_blocks = {}});
+                           .by_blocks = std::pmr::vector<Shared>(memory_.get())});
     }
     find_alike(rows.rows);
     pipelines_.push_back(std::move(rows));
@@ -50,8 +55,10 @@ CudaGemmAsked::Shared& CudaGemmAsked::of_blocks(const Rows& rows, Row& row, int 
   config_.algorithm = row.algorithm;
   config_.algorithm.cluster_k = static_cast<std::uint8_t>(blocks);
   const CudaGemmRule* refused = rows.refused != nullptr ? rows.refused : refusal_of_tile(config_, spec_);
-  return row.by_blocks.emplace_back(
-      Shared{.blocks = blocks, .algorithm = config_.algorithm, .refused = refused, .by_widths = {}});
+  return row.by_blocks.emplace_back(Shared{.blocks = blocks,
+                                           .algorithm = config_.algorithm,
+                                           .refused = refused,
+                                           .by_widths = std::pmr::vector<Access>(memory_.get())});
 }
 
 CudaGemmAsked::Access& CudaGemmAsked::of_width(const Rows& rows, Shared& shared, std::size_t place) {

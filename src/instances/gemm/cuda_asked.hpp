@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <memory_resource>
 #include <vector>
 
 #include "instances/gemm/cuda_rows.hpp"
@@ -25,16 +27,16 @@ class CudaGemmAsked {
   /// A row's kernels, with so many blocks of a cluster that share a tile by k.
   struct Shared {
     int blocks;
-    Algorithm algorithm;            ///< without widths of access
-    const CudaGemmRule* refused;    ///< whatever the widths of access are
-    std::vector<Access> by_widths;  ///< those that were looked up, the widest first
+    Algorithm algorithm;                 ///< without widths of access
+    const CudaGemmRule* refused;         ///< whatever the widths of access are
+    std::pmr::vector<Access> by_widths;  ///< those that were looked up, the widest first
   };
   struct Row {
     const CudaGemmTile* tile;
     int place;            ///< in the pipeline's table, from 1
     Algorithm algorithm;  ///< as algorithm_of has it
     std::size_t alike;    ///< the first of the pipeline's rows that has the same algorithm
-    std::vector<Shared> by_blocks;
+    std::pmr::vector<Shared> by_blocks;
   };
   struct Rows {
     const CudaGemmPipeline* pipeline;
@@ -53,6 +55,8 @@ class CudaGemmAsked {
  private:
   const CudaSpec& spec_;
   KernelConfig config_;  ///< of the signature; its algorithm is what is asked about
+  /// Of the rows' kernels: some hundred small lists, which end together.
+  std::unique_ptr<std::pmr::monotonic_buffer_resource> memory_;
   std::vector<Rows> pipelines_;
 };
 

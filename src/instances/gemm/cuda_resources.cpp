@@ -107,13 +107,15 @@ void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemm
   facts.slab_row_bytes = facts.epilogue_columns * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
   facts.epilogue_on_sums = a.transpose_c && reads_vectors_alone(s, facts);
   if (a.transpose_c) transposed_store(s, own_rows, facts);
-  const long slabs = facts.store_box ? 2L * warpgroups * round_up(64 * facts.slab_row_bytes, 1024) : 0;
+  facts.slab_bytes = facts.store_box ? 2L * warpgroups * round_up(64 * facts.slab_row_bytes, 1024) : 0;
   const long turned = a.transpose_c ? warpgroups * turned_bytes(s, own_rows, facts) : 0;
   const long received = shares == 1 ? 0 : 4L * (a.transpose_c ? shares * own_rows : tile_m) * tile_n;
-  const long barriers = 8L * ((facts.transposed_rows > 0 ? 3 : 2) * a.stages + 2 + (shares > 1 ? warpgroups : 0));
-  facts.shared_bytes = a.stages * (rows_a + rows_b) * 128L + slabs + turned + received + barriers + kFlag + kAlignment;
+  const long barriers = 8L * (2 + (shares > 1 ? warpgroups : 0));
+  facts.stage_bytes = (rows_a + rows_b) * 128L + 8L * (facts.transposed_rows > 0 ? 3 : 2);
+  facts.shared_bytes =
+      a.stages * facts.stage_bytes + facts.slab_bytes + turned + received + barriers + kFlag + kAlignment;
   facts.slabs_in_ring = facts.shared_bytes > kMostShared && slabs_fit_ring(s, a, facts);
-  if (facts.slabs_in_ring) facts.shared_bytes -= slabs;
+  if (facts.slabs_in_ring) facts.shared_bytes -= facts.slab_bytes;
   facts.part_bytes = 4L * tile_m * tile_n;
   facts.counters = a.ping_pong ? 1 : warpgroups;
 
@@ -134,10 +136,11 @@ void mixed_facts(const GemmSignature& s, const Algorithm& a, CudaGemmResources& 
   facts.copy_rows = tile_m;
   facts.row_bytes_of_b = facts.stage_k * facts.bits_of_b / 8;
   transposed_store(s, tile_m, facts);
-  const long slabs = facts.store_box ? 2L * warpgroups * round_up(64 * facts.slab_row_bytes, 1024) : 0;
-  const long barriers = 8L * (2 * a.stages + 2);
-  facts.shared_bytes = a.stages * (2L * facts.stage_k * tile_m + 1L * tile_n * facts.row_bytes_of_b) + slabs +
-                       warpgroups * turned_bytes(s, tile_m, facts) + barriers + kFlag + kAlignment;
+  facts.slab_bytes = facts.store_box ? 2L * warpgroups * round_up(64 * facts.slab_row_bytes, 1024) : 0;
+  constexpr long kBarriers = 16;
+  facts.stage_bytes = 2L * facts.stage_k * tile_m + 1L * tile_n * facts.row_bytes_of_b + kBarriers;
+  facts.shared_bytes = a.stages * facts.stage_bytes + facts.slab_bytes + warpgroups * turned_bytes(s, tile_m, facts) +
+                       kBarriers + kFlag + kAlignment;
   facts.part_bytes = 4L * tile_m * tile_n;
   facts.counters = warpgroups;
   facts.accumulators = tile_m / 2;
@@ -151,9 +154,9 @@ void portable_facts(const GemmSignature& s, const Algorithm& a, CudaGemmResource
   const auto operand = [&](int tile, bool along_k) {
     return along_k || facts.element_bytes != 2 ? tile * (64L + 16) : 32 * (2L * tile + 16);
   };
-  facts.shared_bytes = a.stages * (operand(tile_m, s.layout_a == MatrixOrder::row) +
-                                   operand(tile_n, s.layout_b == MatrixOrder::column)) +
-                       kFlag;
+  facts.stage_bytes =
+      operand(tile_m, s.layout_a == MatrixOrder::row) + operand(tile_n, s.layout_b == MatrixOrder::column);
+  facts.shared_bytes = a.stages * facts.stage_bytes + kFlag;
   facts.part_bytes = 4L * tile_m * tile_n;
   if (facts.threads == 0) return;
   facts.accumulators = tile_m * tile_n / facts.threads * (has_block_scales(s) ? 2 : 1);
@@ -176,16 +179,17 @@ void few_rows_facts(const Algorithm& a, CudaGemmResources& facts) {
     facts.tensor_maps = true;
     facts.copy_rows = rows;
     facts.threads = 32 * warps + 32;
-    const long ring = 128L * a.stages * facts.tma_boxes * (rows + columns);
+    facts.stage_bytes = 128L * facts.tma_boxes * (rows + columns) + 16;  // with two barriers
     const bool wgmma = a.instruction == Instruction::wgmma;
     if (wgmma) facts.accumulators = columns / 16 / std::max(warps, 1) * rows / 2;
     // The sums of all warps, or those of d as it lies.
     const long sums = wgmma ? 4L * rows * (columns + 4) : 512L * warps * tiles;
-    facts.shared_bytes = ring + sums + 16L * a.stages + kFlag + kAlignment;
+    facts.shared_bytes = a.stages * facts.stage_bytes + sums + kFlag + kAlignment;
     facts.part_bytes = 512L * warps * ceil_div(tiles, std::max(warps, 1));
   } else {
     facts.threads = 32 * warps;
-    facts.shared_bytes = 64L * warps * a.stages * columns + 4L * rows * warps * columns + kFlag;
+    facts.stage_bytes = 64L * warps * columns;
+    facts.shared_bytes = a.stages * facts.stage_bytes + 4L * rows * warps * columns + kFlag;
     facts.part_bytes = 64L * columns;
   }
   // ptxas counts with whole warps for each of an SM's four schedulers: 9 warps have 168 registers a thread.

@@ -13,6 +13,8 @@ struct CudaGemmResources {
   int result_bytes = 0;   ///< of D
   int threads = 0;        ///< of a block
   long shared_bytes = 0;  ///< dynamic shared memory of a block
+  long stage_bytes = 0;   ///< of it, what each stage takes
+  long slab_bytes = 0;    ///< what is stored at a time takes, unless it lies in the stages
   int blocks_per_sm = 1;
   bool persistent = false;      ///< at most SMs * blocks_per_sm blocks walk all tiles; else one block a work item
   bool tensor_maps = false;     ///< takes TsCudaGemmMaps before the arguments

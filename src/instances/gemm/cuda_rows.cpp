@@ -19,18 +19,17 @@ const CudaGemmRule* refusal_by_access(const KernelConfig& config, const CudaSpec
 /// unless it is refused as it is.
 const CudaGemmRule* refusal_of_fewest(KernelConfig& config, const CudaSpec& spec, int most, CudaGemmResources& facts) {
   if (const CudaGemmRule* refused = refusal_by_access(config, spec, facts)) return refused;
-  const auto with = [&](int stages) {
-    config.algorithm.stages = static_cast<std::uint8_t>(stages);
-    return cuda_gemm_resources(config);
-  };
-  // Of what the rules look at only shared memory depends on the stages, and grows evenly with them: the guess is one
-  // off at most.
-  const long fewest = facts.shared_bytes, step = std::max(1L, with(kFewestStages + 1).shared_bytes - fewest);
-  const long guess =
-      kFewestStages + std::max(0L, spec.shared_bytes_per_block / config.algorithm.block_per_cu - fewest) / step;
+  // Of what the rules look at only shared memory depends on the stages, and grows evenly with them, but that results
+  // may come to lie in them: the guess is one off at most.
+  const CudaGemmResources fewest = facts;
+  const long step = std::max(1L, fewest.stage_bytes), blocks = config.algorithm.block_per_cu;
+  const long guess = kFewestStages + std::max(0L, spec.shared_bytes_per_block / blocks - fewest.shared_bytes) / step;
   int stages = static_cast<int>(std::clamp<long>(guess, kFewestStages, most));
+  const long room = std::min(spec.shared_bytes_per_block, spec.shared_bytes_per_sm / blocks);  // the limit or more
   const auto fits = [&](int tried) {
-    const CudaGemmResources found = with(tried);
+    if (fewest.shared_bytes - fewest.slab_bytes + (tried - kFewestStages) * step > room) return false;
+    config.algorithm.stages = static_cast<std::uint8_t>(tried);
+    const CudaGemmResources found = cuda_gemm_resources(config);
     if (refusal_by_access(config, spec, found) != nullptr) return false;
     facts = found;
     return true;

@@ -11,6 +11,7 @@
 #include "catalog/explain.hpp"
 #include "catalog/listing.hpp"
 #include "choose/gemm/cuda.hpp"
+#include "instances/gemm/cuda_rows.hpp"
 #include "vocabulary/data_type.hpp"
 #include "vocabulary/names/native.hpp"
 
@@ -55,6 +56,44 @@ TEST(CudaGemm, EveryInstanceIsDistinctItsNameParsesAndItIsAccepted) {
       return true;
     });
     EXPECT_GT(names.size(), 1000u) << name;
+  }
+}
+
+TEST(CudaGemm, RowsThatLeaveStagesOpenHaveAsManyAsFit) {
+  std::vector<GemmSignature> signatures{bf16(), signature_of(DataType::fp8, DataType::bf16),
+                                        signature_of(DataType::int8, DataType::int8),
+                                        signature_of(DataType::tf32, DataType::fp32), bf16()};
+  signatures.back().epilogue_ops = {EpilogueOp::bias, EpilogueOp::add};
+  signatures.back().layout_a = MatrixOrder::column;
+  GemmSignature weights = bf16();
+  weights.b = DataType::int4;
+  weights.scale = DataType::bf16;
+  signatures.push_back(weights);
+  for (const char* name : {"sm_80", "sm_90a"}) {
+    int seen = 0;
+    for (const GemmSignature& signature : signatures)
+      enumerate_cuda_gemm(arch(name), signature, [&](KernelConfig config) {
+        const CudaGemmTile* row = row_of(config, arch(name));
+        const int given = config.algorithm.stages;
+        if (row == nullptr || row->stages > 0) return true;
+        ++seen;
+        const Pipeline pipeline = config.algorithm.pipeline;
+        const int limit = pipeline == Pipeline::warp_specialized || pipeline == Pipeline::weight_only ? 12 : 39;
+        int most = 0;
+        for (int stages = 2; stages <= limit; ++stages) {
+          config.algorithm.stages = static_cast<std::uint8_t>(stages);
+          if (first_refusal(cuda_gemm_rules(), CudaGemmSubject{config, arch(name)}) == nullptr) most = stages;
+          const CudaGemmResources facts = cuda_gemm_resources(config);
+          const long ring = facts.slabs_in_ring ? facts.slab_bytes : 0;
+          config.algorithm.stages = 2;
+          EXPECT_EQ(facts.shared_bytes + ring,
+                    cuda_gemm_resources(config).shared_bytes + (stages - 2) * facts.stage_bytes)
+              << native_name(config);
+        }
+        EXPECT_EQ(given, most) << native_name(config);
+        return true;
+      });
+    EXPECT_GT(seen, 0) << name;
   }
 }
 

@@ -50,6 +50,19 @@ def test_processes_forked_while_threads_call():
     assert (done.stdout, done.returncode) == ("0\n", 0), done.stderr
 
 
+def test_daemon_threads_call_while_the_interpreter_ends():
+    """With Python's debugging allocator, which notices memory that is freed without the lock."""
+    done = python("""
+        multiply(96)
+        def calls():
+            while True: multiply(96)
+        for _ in range(16): threading.Thread(target=calls, daemon=True).start()
+        time.sleep(0.2)
+        print("done", flush=True)
+    """, PYTHONMALLOC="debug")
+    assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr
+
+
 @pytest.fixture
 def slow_compiler(tmp_path):
     """A compiler that says who it is and then takes its time."""

@@ -13,6 +13,14 @@ bool is_in_process(const char* name, Symbol*& symbol) {
   return symbol != nullptr;
 }
 
+template <class Function>
+bool is_in_process(const char* name, Waits<Function>& waits) {
+  Function* function = nullptr;
+  const bool found = is_in_process(name, function);
+  waits = function;
+  return found;
+}
+
 std::optional<Python> load() {
   Python x{};
   const bool found =

@@ -3,6 +3,8 @@
 // https://docs.python.org/3/c-api/stable.html
 #pragma once
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -26,19 +28,44 @@ struct Method {  // PyMethodDef
 };
 constexpr int kFastCall = 0x0080;  // METH_FASTCALL: arguments by position
 
+/// A function that may wait for Python's lock. Up to 3.13, Python ends a thread (pthread_exit) that wants the lock of
+/// an interpreter at its end: a daemon thread's references would be dropped on the way out, without the lock. Here the
+/// thread waits for the end of the process, as it does since 3.14: https://github.com/python/cpython/issues/87135
+template <class Function>
+class Waits;
+template <class Result, class... Arguments>
+class Waits<Result(Arguments...)> {
+ public:
+  using Function = Result(Arguments...);
+  Waits& operator=(Function* function) {
+    function_ = function;
+    return *this;
+  }
+  Result operator()(Arguments... arguments) const {
+    try {
+      return function_(arguments...);
+    } catch (...) {  // the thread is being ended: nothing else comes out of C
+      for (;;) ::pause();
+    }
+  }
+
+ private:
+  Function* function_ = nullptr;
+};
+
 struct Python {
   Object *none, *yes, *not_implemented;
   const void *of_float, *of_int, *of_text, *of_tuple;
 
   void (*add_reference)(Object*);
-  void (*drop_reference)(Object*);
+  Waits<void(Object*)> drop_reference;
   Object* (*new_tuple)(std::intptr_t);
   int (*set_item)(Object* tuple, std::intptr_t, Object* stolen);
   Object* (*item)(Object* tuple, std::intptr_t);  // borrowed
   std::intptr_t (*size)(Object* tuple);
-  Object* (*call)(Object* callable, Object* arguments, Object* named);
-  Object* (*call_without)(Object* callable);
-  Object* (*attribute)(Object*, Object* name);
+  Waits<Object*(Object* callable, Object* arguments, Object* named)> call;
+  Waits<Object*(Object* callable)> call_without;
+  Waits<Object*(Object*, Object* name)> attribute;
   Object* (*variables)(Object* module);                  // a dictionary, borrowed
   Object* (*variable)(Object* dictionary, Object* key);  // borrowed; null, with or without an error
   Object* (*new_integer)(long long);
@@ -49,7 +76,7 @@ struct Python {
   Object* (*error)();        // borrowed
   void (*clear_error)();
   ThreadState* (*release_lock)();
-  void (*take_lock)(ThreadState*);
+  Waits<void(ThreadState*)> take_lock;
   Object* (*new_function)(Method*, Object* self, Object* module);
   Object* (*new_capsule)(void*, const char* name, void (*destroy)(Object*));
   void* (*in_capsule)(Object*, const char* name);

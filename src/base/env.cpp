@@ -1,4 +1,5 @@
 #include "base/env.hpp"
+#include "base/lasting.hpp"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -21,11 +22,11 @@ struct WordVariable {
 };
 
 const std::vector<WordVariable>& word_variables() {
-  static const std::vector<WordVariable> variables = {
+  static const auto& variables = lasting(std::vector<WordVariable>{
       {"TILESMITH_LOG", {"off", "error", "warn", "info", "debug"}},
       {"TILESMITH_BUILD", {"now", "never"}},
       {"TILESMITH_DETERMINISM", {"bitwise", "tolerant"}},
-  };
+  });
   return variables;
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/lasting.hpp"
 #include "problem/gemm/problem.hpp"
 #include "spec/cuda/spec.hpp"
 #include "vocabulary/data_type.hpp"
@@ -52,7 +53,7 @@ double octaves(int ours, int theirs) {
 }  // namespace
 
 InductorDevice inductor_device(const ArchName& arch) {
-  static const Result<std::vector<CudaSpec>> specs = load_cuda_specs();
+  static const Result<std::vector<CudaSpec>>& specs = lasting(load_cuda_specs());
   if (specs)
     for (const CudaSpec& spec : *specs)
       if (spec.arch == arch)

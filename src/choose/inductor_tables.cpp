@@ -12,6 +12,7 @@
 #include "base/embedded.hpp"
 #include "base/json.hpp"
 #include "base/json_error.hpp"
+#include "base/lasting.hpp"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
@@ -170,17 +171,17 @@ Result<InductorTables> InductorTables::parse(std::string_view origin, std::strin
 }
 
 const InductorTables& InductorTables::built_in() {
-  static const InductorTables tables = [] {
+  static const InductorTables& tables = lasting([] {
     const EmbeddedFile& file = embedded_inductor().front();
     auto parsed = parse(file.path, file.text);
     // A test reads the file; a library whose own data are damaged has no tables.
     return parsed ? std::move(*parsed) : InductorTables();
-  }();
+  }());
   return tables;
 }
 
 const std::vector<InductorConfig>& InductorTables::rows(std::string_view id) const {
-  static const std::vector<InductorConfig> none;
+  static const auto& none = lasting(std::vector<InductorConfig>());
   const auto found = std::ranges::find(tables_, id, &InductorTable::id);
   return found == tables_.end() ? none : found->rows;
 }

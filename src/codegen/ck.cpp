@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/lasting.hpp"
 #include "codegen/ck_words.hpp"
 #include "codegen/flatten.hpp"
 #include "vocabulary/field_value.hpp"
@@ -359,13 +360,13 @@ std::vector<std::string> CkWriter::options_of(const KernelConfig& config) const 
 }
 
 std::span<const EmbeddedFile> ck_support_headers() {
-  static const std::vector<EmbeddedFile> files = [] {
+  static const std::vector<EmbeddedFile>& files = lasting([] {
     std::vector<EmbeddedFile> out;
     constexpr std::string_view kFolder = "ck/";
     for (const EmbeddedFile& file : embedded_kernels())
       if (file.path.starts_with(kFolder)) out.push_back({file.path.substr(kFolder.size()), file.text});
     return out;
-  }();
+  }());
   return files;
 }
 

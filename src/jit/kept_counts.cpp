@@ -50,10 +50,6 @@ BuildCounts counted_so_far() {
 /// What this process has added, and where it adds the rest when it ends.
 class OfThisProcess {
  public:
-  ~OfThisProcess() {
-    if (!root_.empty()) add();
-  }
-
   void keep(const fs::path& root, KeepCounts when) {
     const std::lock_guard guard(mutex_);
     const auto now = std::chrono::steady_clock::now();
@@ -63,6 +59,11 @@ class OfThisProcess {
     last_ = now;
     // A process that has only begun to find kernels adds them with its next ones, or at its end.
     if (when == KeepCounts::now || !first) add();
+  }
+
+  void keep_the_rest() {
+    const std::lock_guard guard(mutex_);
+    if (!root_.empty()) add();
   }
 
  private:
@@ -91,7 +92,12 @@ class OfThisProcess {
 };
 
 // Made before anything is counted, so that a forked child knows what its parent has counted.
-OfThisProcess of_this_process;
+OfThisProcess& of_this_process = *new OfThisProcess;
+
+// Behind the destructors of the program's static objects, and in a library that is unloaded.
+[[gnu::destructor]] void at_the_end() {
+  of_this_process.keep_the_rest();
+}
 
 }  // namespace
 

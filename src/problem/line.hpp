@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/lasting.hpp"
 #include "base/nearest.hpp"
 #include "problem/field_text.hpp"
 #include "problem/operations.hpp"
@@ -112,7 +113,7 @@ struct Line<Conv> {
 /// Every option of an operation's problems, in the order of its lines.
 template <class Op>
 [[nodiscard]] const std::vector<ProblemOption<Op>>& problem_options() {
-  static const std::vector<ProblemOption<Op>> options = Line<Op>::options();
+  static const std::vector<ProblemOption<Op>>& options = lasting(Line<Op>::options());
   return options;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/json_error.hpp"
+#include "base/lasting.hpp"
 #include "base/nearest.hpp"
 
 namespace tilesmith {
@@ -12,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-const json kMissing;
+const json& kMissing = lasting(json());
 
 /// The parser recurses once per level, so the depth is bounded before it runs.
 bool too_deep(std::string_view text, int limit) {

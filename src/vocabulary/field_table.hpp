@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/lasting.hpp"
 #include "vocabulary/field_value.hpp"
 
 namespace tilesmith {
@@ -81,7 +82,7 @@ void describe_values(FieldInfo& field) {
 
 template <class S>
 [[nodiscard]] const std::vector<FieldInfo>& field_table() {
-  static const std::vector<FieldInfo> table = [] {
+  static const std::vector<FieldInfo>& table = lasting([] {
     std::vector<FieldInfo> out;
     const S object{};
     S::fields(object, [&](std::string_view name, const auto& value) {
@@ -115,7 +116,7 @@ template <class S>
       out.push_back(std::move(field));
     });
     return out;
-  }();
+  }());
   return table;
 }
 

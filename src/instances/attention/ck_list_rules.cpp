@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/lasting.hpp"
 #include "instances/attention/ck_features.hpp"
 #include "instances/attention/ck_tiles.hpp"
 #include "vocabulary/field_table.hpp"
@@ -166,11 +167,11 @@ std::vector<HeadDims> amd_attention_head_dims(const AmdChip& chip, const AmdAtte
 }
 
 std::span<const Rule<AmdAttentionSubject>> amd_attention_list_rules(AttentionFamily family) {
-  static const auto rules = [] {
+  static const auto& rules = lasting([] {
     std::array<std::vector<Rule<Subject>>, enum_size<F>()> all;
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = rules_for(static_cast<F>(i));
     return all;
-  }();
+  }());
   return rules[static_cast<std::size_t>(family)];
 }
 

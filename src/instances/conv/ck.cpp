@@ -1,4 +1,5 @@
 #include "instances/conv/ck.hpp"
+#include "base/lasting.hpp"
 
 #include <algorithm>
 #include <map>
@@ -16,9 +17,9 @@ using Feature = Spec::Feature;
 constexpr int kTileMathLanes = 64;  // upstream's tile arithmetic counts on waves of 64 lanes everywhere
 
 const std::vector<Shape3>& chip_fragments(const AmdChip& chip, DataType type) {
-  static const std::vector<Shape3> kNone;
+  static const auto& none = lasting(std::vector<Shape3>());
   const AmdFragments* table = chip.fragments_of(type, type, DataType::fp32);
-  return table == nullptr ? kNone : table->shapes;
+  return table == nullptr ? none : table->shapes;
 }
 
 /// A wave layout and the m, n of a fragment; k follows from the tile (fragment_k).

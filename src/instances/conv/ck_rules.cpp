@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/lasting.hpp"
 #include "instances/conv/ck.hpp"
 
 namespace tilesmith {
@@ -263,11 +264,11 @@ std::span<const Rule<AmdConvSubject>> amd_conv_chip_rules() {
   return kChipRules;
 }
 std::span<const Rule<AmdConvSubject>> amd_conv_sound_rules() {
-  static const std::vector<Rule<Subject>> rules = [] {
+  static const std::vector<Rule<Subject>>& rules = lasting([] {
     std::vector<Rule<Subject>> all(std::begin(kChipRules), std::end(kChipRules));
     all.insert(all.end(), std::begin(kSoundOnly), std::end(kSoundOnly));
     return all;
-  }();
+  }());
   return rules;
 }
 

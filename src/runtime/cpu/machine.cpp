@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "base/env.hpp"
+#include "base/lasting.hpp"
 
 namespace tilesmith {
 namespace {
@@ -120,7 +121,7 @@ Result<CpuMachine> detect_cpu_machine() {
 }
 
 const Result<CpuMachine>& this_cpu_machine() {
-  static const Result<CpuMachine> machine = detect_cpu_machine();
+  static const Result<CpuMachine>& machine = lasting(detect_cpu_machine());
   return machine;
 }
 

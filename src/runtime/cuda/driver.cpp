@@ -145,7 +145,7 @@ namespace {
 enum class Opened : std::uint8_t { not_yet, in_vain, perhaps };
 constinit std::atomic<Opened> opened_here{Opened::not_yet};
 constinit std::atomic<bool> lost{false};
-const AtFork at_fork(nullptr, [](void*) {
+const AtFork& at_fork = *new const AtFork(nullptr, [](void*) {
   if (opened_here.load() == Opened::perhaps) lost = true;
 });
 

@@ -73,7 +73,7 @@ bool find_in_hip(void* library, const char* symbol, Function& function) {
 enum class HipOpened : std::uint8_t { not_yet, in_vain, perhaps };
 constinit std::atomic<HipOpened> hip_opened_here{HipOpened::not_yet};
 constinit std::atomic<bool> hip_lost{false};
-const AtFork hip_at_fork(nullptr, [](void*) {
+const AtFork& hip_at_fork = *new const AtFork(nullptr, [](void*) {
   if (hip_opened_here.load() == HipOpened::perhaps) hip_lost = true;
 });
 

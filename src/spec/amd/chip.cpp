@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/lasting.hpp"
 #include "base/nearest.hpp"
 #include "spec/amd/ck_reading.hpp"
 #include "spec/json_reader.hpp"
@@ -115,7 +116,7 @@ Result<std::vector<AmdChip>> load_amd_chips() {
 }
 
 const Result<std::vector<AmdChip>>& amd_chips() {
-  static const Result<std::vector<AmdChip>> chips = load_amd_chips();
+  static const Result<std::vector<AmdChip>>& chips = lasting(load_amd_chips());
   return chips;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/lasting.hpp"
 #include "base/nearest.hpp"
 #include "spec/amd/ck_reading.hpp"
 #include "spec/json_reader.hpp"
@@ -372,13 +373,13 @@ Result<AmdAttentionSpec> parse_amd_attention_spec(std::string_view file, std::st
 }
 
 const Result<AmdAttentionSpec>& amd_attention_spec() {
-  static const Result<AmdAttentionSpec> spec = []() -> Result<AmdAttentionSpec> {
+  static const Result<AmdAttentionSpec>& spec = lasting([]() -> Result<AmdAttentionSpec> {
     constexpr std::string_view kFile = "amd/ck/attention.json";
     constexpr std::string_view kTables = "amd/ck/attention_tables.json";
     TS_ASSIGN(const std::string text, spec_file_text(kFile));
     TS_ASSIGN(const std::string tables, spec_file_text(kTables));
     return parse_amd_attention_spec(kFile, text, kTables, tables);
-  }();
+  }());
   return spec;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/lasting.hpp"
 #include "spec/amd/ck_reading.hpp"
 #include "spec/json_reader.hpp"
 #include "spec/spec_files.hpp"
@@ -203,11 +204,11 @@ Result<AmdConvSpec> parse_amd_conv_spec(std::string_view file, std::string_view 
 }
 
 const Result<AmdConvSpec>& amd_conv_spec() {
-  static const Result<AmdConvSpec> spec = []() -> Result<AmdConvSpec> {
+  static const Result<AmdConvSpec>& spec = lasting([]() -> Result<AmdConvSpec> {
     constexpr std::string_view kFile = "amd/ck/conv.json";
     TS_ASSIGN(const std::string text, spec_file_text(kFile));
     return parse_amd_conv_spec(kFile, text);
-  }();
+  }());
   return spec;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/lasting.hpp"
 #include "spec/amd/ck_reading.hpp"
 #include "spec/json_reader.hpp"
 #include "spec/spec_files.hpp"
@@ -146,11 +147,11 @@ Result<AmdGemmSpec> parse_amd_gemm_spec(std::string_view file, std::string_view 
 }
 
 const Result<AmdGemmSpec>& amd_gemm_spec() {
-  static const Result<AmdGemmSpec> spec = []() -> Result<AmdGemmSpec> {
+  static const Result<AmdGemmSpec>& spec = lasting([]() -> Result<AmdGemmSpec> {
     constexpr std::string_view kFile = "amd/ck/gemm.json";
     TS_ASSIGN(const std::string text, spec_file_text(kFile));
     return parse_amd_gemm_spec(kFile, text);
-  }();
+  }());
   return spec;
 }
 

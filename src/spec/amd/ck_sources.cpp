@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/lasting.hpp"
 #include "base/nearest.hpp"
 #include "spec/json_reader.hpp"
 #include "spec/spec_files.hpp"
@@ -231,11 +232,11 @@ Result<CkSourcesSpec> parse_ck_sources_spec(std::string_view file, std::string_v
 }
 
 const Result<CkSourcesSpec>& ck_sources_spec() {
-  static const Result<CkSourcesSpec> spec = []() -> Result<CkSourcesSpec> {
+  static const Result<CkSourcesSpec>& spec = lasting([]() -> Result<CkSourcesSpec> {
     constexpr std::string_view kFile = "amd/ck/sources.json";
     TS_ASSIGN(const std::string text, spec_file_text(kFile));
     return parse_ck_sources_spec(kFile, text);
-  }();
+  }());
   return spec;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/lasting.hpp"
 #include "vocabulary/canonical.hpp"
 #include "vocabulary/empty_signature.hpp"
 #include "vocabulary/field_value.hpp"
@@ -112,12 +113,12 @@ void append_token(std::string& out, std::string_view label, const T& value) {
 /// How the fields of S show, in their order: looked up once, because lists hold names by the hundred thousand.
 template <class S>
 const std::vector<FieldToken>& tokens_of() {
-  static const std::vector<FieldToken> tokens = [] {
+  static const std::vector<FieldToken>& tokens = lasting([] {
     std::vector<FieldToken> out;
     const S object{};
     S::fields(object, [&](std::string_view field, const auto&) { out.push_back(token_of(field)); });
     return out;
-  }();
+  }());
   return tokens;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -14,7 +15,10 @@ void parallel_for(std::size_t count, unsigned threads, FunctionRef<void(std::siz
     for (std::size_t index = next++; index < count; index = next++) body(index);
   };
   std::vector<std::jthread> helpers;
-  for (std::size_t i = 1; i < std::min<std::size_t>(threads, count); ++i) helpers.emplace_back(work);
+  try {
+    for (std::size_t i = 1; i < std::min<std::size_t>(threads, count); ++i) helpers.emplace_back(work);
+  } catch (const std::system_error&) {  // no more threads to be had: those that are there do the rest
+  }
   work();
 }
 

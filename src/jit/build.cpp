@@ -3,19 +3,18 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
 #include <map>
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <utility>
 
 #include "base/env.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/parallel.hpp"
 #include "jit/counters.hpp"
 #include "jit/kept_counts.hpp"
 
@@ -45,18 +44,6 @@ Result<int> choose_workers(const BuildOptions& options) {
   const auto memory = available_memory();
   if (!memory) return processors;
   return static_cast<int>(std::clamp<std::uint64_t>(*memory / kBytesPerWorker, 1, processors));
-}
-
-/// Calls `work(i)` for i in 0..count from several threads, the caller's among them.
-template <class Work>
-void in_parallel(std::size_t count, int workers, const Work& work) {
-  std::atomic<std::size_t> next{0};
-  const auto run = [&] {
-    for (std::size_t i = next++; i < count; i = next++) work(i);
-  };
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < std::min<std::size_t>(workers, count); ++i) threads.emplace_back(run);
-  run();
 }
 
 struct Job {
@@ -260,7 +247,8 @@ std::vector<Result<Binary>> build(Store& store, const Toolchain& toolchain, std:
 
   std::vector<Job*> unique;
   for (auto& [digest, job] : jobs) unique.push_back(&job);
-  in_parallel(unique.size(), *workers, [&](std::size_t i) { builder.settle(*unique[i]); });
+  const auto threads = static_cast<unsigned>(*workers);
+  parallel_for(unique.size(), threads, [&](std::size_t i) { builder.settle(*unique[i]); });
   std::erase_if(unique, [](const Job* job) { return job->result.has_value(); });
 
   builder.expect(unique.size());
@@ -272,7 +260,7 @@ std::vector<Result<Binary>> build(Store& store, const Toolchain& toolchain, std:
   const std::size_t largest =
       std::clamp<std::size_t>(std::min(options.batch, toolchain.largest_batch()), 1, std::max<std::size_t>(1, share));
   const std::vector<std::vector<Job*>> batches = make_batches(unique, largest);
-  in_parallel(batches.size(), *workers, [&](std::size_t i) {
+  parallel_for(batches.size(), threads, [&](std::size_t i) {
     batches[i].size() == 1 ? builder.compile_alone(*batches[i][0]) : builder.compile_together(batches[i]);
   });
 

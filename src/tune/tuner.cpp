@@ -63,7 +63,8 @@ class RaceReference {
     if (made_ != nullptr || making_.valid()) return;
     // One processor is left to the thread that launches.
     const unsigned threads = std::max(2u, std::thread::hardware_concurrency()) - 1;
-    making_ = std::async(std::launch::async, [this, threads] { return reference_of(threads); }).share();
+    const auto make = [this, threads] { return reference_of(threads); };
+    making_ = std::async(std::launch::async | std::launch::deferred, make).share();  // at once, if there is a thread
   }
   /// Waits for it. The same error each time, where it could not be made.
   [[nodiscard]] Result<const Reference*> get() const {

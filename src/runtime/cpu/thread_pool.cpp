@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 
 #include "runtime/poison.hpp"
 
@@ -72,8 +73,11 @@ void ThreadPool::begin_anew() {
 
 void ThreadPool::start_threads() {
   started_ = true;
-  for (std::size_t i = 1; i < workers_.size(); ++i)
-    workers_[i]->thread = std::thread([this, i] { work(*workers_[i]); });
+  try {
+    for (std::size_t i = 1; i < workers_.size(); ++i)
+      workers_[i]->thread = std::thread([this, i] { work(*workers_[i]); });
+  } catch (const std::system_error&) {  // no more threads to be had: a job takes whoever is there
+  }
 }
 
 void ThreadPool::reserve_scratch(std::size_t bytes) {

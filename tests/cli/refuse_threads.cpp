@@ -1,0 +1,8 @@
+// Preloaded: a system that has no room for one more thread.
+#include <pthread.h>
+
+#include <cerrno>
+
+extern "C" int pthread_create(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*) noexcept {
+  return EAGAIN;
+}

@@ -23,7 +23,8 @@
  *   newer header works with an older library as long as it leaves the fields that the library does not know at zero.
  *   A program built against an older header works with a newer library. Reserved fields are 0.
  * - Text is UTF-8, ends with a zero byte, belongs to the library and is never NULL. Comments say how long it lives.
- * - Any number of threads may call any function at once. No function prints, exits or throws.
+ * - Any number of threads may call any function at once, also while the program ends by exit(). No function prints,
+ *   exits or throws. A thread that is to be cancelled (pthread_cancel) ends behind its call.
  * - A forked child may call any function, also when threads of its parent were in calls: the CPU is served by new
  *   threads. CUDA does not survive a fork: a child of a process that used it gets TILESMITH_UNSUPPORTED.
  * - Fields have the names and the meaning of the C++ interface; tilesmith/attention.hpp and gemm.hpp have the formulas.

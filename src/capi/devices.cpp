@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/uncancelled.hpp"
 #include "capi/device.hpp"
 #include "capi/last_error.hpp"
 #include "capi/sized_struct.hpp"
@@ -104,6 +105,7 @@ void Found::find_hip() {
 /// process.
 template <class Compiler>
 const Error& missing_compiler() {
+  const Uncancelled looking;
   static const Error& once = *new Error([] {
     const auto compiler = Compiler::find();
     return compiler ? Error{ErrorCode::not_found, "", ""} : compiler.error();
@@ -112,6 +114,7 @@ const Error& missing_compiler() {
 }
 
 const Found& found() {
+  const Uncancelled looking;
   static const Found& once = *new Found;
   return once;
 }

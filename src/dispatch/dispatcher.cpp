@@ -10,6 +10,7 @@
 #include "base/env.hpp"
 #include "base/fork.hpp"
 #include "base/log.hpp"
+#include "base/uncancelled.hpp"
 #include "choose/determinism.hpp"
 #include "choose/tuning_file.hpp"
 #include "dispatch/backend.hpp"
@@ -56,6 +57,7 @@ struct Dispatcher::Impl {
     Result<const PlanFor<Op>*> plan(const typename Op::Problem& problem, const DispatcherOptions& under) {
       auto& cache = std::get<PlanCache<PlanFor<Op>>>(caches);
       if (const PlanFor<Op>* known = cache.find(problem)) return known;
+      const Uncancelled planning;
       TS_TRY(validate(problem));
       TS_ASSIGN(BackendOf<Op>* const kernels, backend->find<Op>());
       TS_ASSIGN(std::unique_ptr<PlanFor<Op>> made, choose_plan<Op>(*kernels, problem, under, measured));
@@ -78,6 +80,7 @@ struct Dispatcher::Impl {
 
   /// Fills in what the dispatcher's own plans need. Errors: those with which every plan fails.
   Status open() {
+    const Uncancelled opening;
     TS_TRY(check_environment());
     TS_TRY(check(own.options));
     TS_ASSIGN(backend, open_backend(own.options.device, own.options.threads));
@@ -91,6 +94,7 @@ struct Dispatcher::Impl {
     if (!backend) return std::unexpected(backend.error());
     if (options == own.options) return &own;
     if (Plans* const known = find(options)) return known;
+    const Uncancelled planning;
     TS_TRY(check(options));
     if (options.device != own.options.device)
       return fail(ErrorCode::invalid_argument,
@@ -131,6 +135,7 @@ struct Dispatcher::Impl {
 
   Result<std::unique_ptr<const GemmListPlan>> plan_list(std::span<const GemmProblem> problems,
                                                         const DispatcherOptions& options) {
+    const Uncancelled planning;
     for (std::size_t i = 0; i < problems.size(); ++i) {
       const Status status =
           problems[i].grouping == GemmGrouping::none
@@ -155,6 +160,7 @@ struct Dispatcher::Impl {
 
   template <class Op>
   Result<ChoiceInfo> candidates(const typename Op::Problem& problem, const DispatcherOptions& options) {
+    const Uncancelled looking;
     TS_TRY(validate(problem));
     TS_ASSIGN(Plans* const plans, under(options));
     TS_ASSIGN(BackendOf<Op>* const kernels, plans->backend->find<Op>());

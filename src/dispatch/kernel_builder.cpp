@@ -5,6 +5,7 @@
 #include "base/cancel.hpp"
 #include "base/env.hpp"
 #include "base/progress.hpp"
+#include "base/uncancelled.hpp"
 #include "codegen/generate.hpp"
 #include "jit/amdgcn_toolchain.hpp"
 #include "jit/build.hpp"
@@ -25,6 +26,7 @@ Result<Binary> KernelBuilder::find(const Source& source, BuildPolicy policy) {
 }
 
 Result<Binary> KernelBuilder::find(const Source& source, BuildPolicy policy, std::string_view before) {
+  const Uncancelled building;
   const CancelScope scope;
   TS_TRY(open());
   if (policy == BuildPolicy::allowed && !building_is_off()) {

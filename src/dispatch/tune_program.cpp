@@ -13,6 +13,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/subprocess.hpp"
+#include "base/uncancelled.hpp"
 #include "tilesmith/tune.hpp"
 
 namespace tilesmith {
@@ -161,6 +162,7 @@ Status add(const std::string& told, TuneReport& report) {
 }  // namespace
 
 Result<TuneReport> tune(const TuneRequest& request) {
+  const Uncancelled tuning;
   TS_TRY(check(request));
   TS_ASSIGN(const std::vector<Job> jobs, jobs_of(request));
   std::vector<std::string> base;

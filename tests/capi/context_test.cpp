@@ -1,6 +1,7 @@
 #include "capi/context.hpp"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -133,6 +134,27 @@ TEST(Context, ChildrenForkedDuringCallsAreServed) {
     EXPECT_EQ(status, 0) << (WIFSIGNALED(status) ? "killed: it hung, or crashed" : "a call failed");
   }
   stop = true;
+}
+
+// A cancelled thread ends between two calls, whatever it does when it is told to.
+TEST(Context, ThreadsAreCancelledBehindTheirCall) {
+  ASSERT_EQ(multiply(96), TILESMITH_SUCCESS) << last_message();
+  const auto body = [](void* first) -> void* {
+    for (std::intptr_t n = reinterpret_cast<std::intptr_t>(first);; ++n) {  // plans anew each time
+      multiply(1 + n % 500);
+      ::pthread_testcancel();
+    }
+  };
+  for (int i = 0; i < 60; ++i) {
+    pthread_t thread{};
+    ASSERT_EQ(::pthread_create(&thread, nullptr, body, reinterpret_cast<void*>(std::intptr_t{7} * i)), 0);
+    ::usleep(static_cast<useconds_t>(137 * i));
+    ASSERT_EQ(::pthread_cancel(thread), 0);
+    void* result = nullptr;
+    ASSERT_EQ(::pthread_join(thread, &result), 0);
+    EXPECT_EQ(result, PTHREAD_CANCELED);
+  }
+  EXPECT_EQ(multiply(96), TILESMITH_SUCCESS) << last_message();
 }
 
 }  // namespace

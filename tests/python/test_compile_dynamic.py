@@ -85,7 +85,8 @@ def test_one_graph_of_all_shapes(name):
     for arguments in calls:
         torch.testing.assert_close(compiled(*arguments), function(*arguments), rtol=0, atol=0)
         graphs.append(counter.frame_count)
-    assert graphs[1] == graphs[2]  # torch may make a second one after the first call
+    # Of the first call torch may make one twice: it begins anew where a number of the call is no tensor (TensorifyScalarRestartAnalysis).
+    assert graphs[0] <= 2 and graphs == graphs[:1] * 3
 
 
 Q, K, X, W = r(2, 4, 9, 32), r(2, 2, 30, 32), r(2, 4, 19, 18), r(6, 4, 3, 3)

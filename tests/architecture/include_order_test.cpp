@@ -142,4 +142,33 @@ TEST(Architecture, NoKindOfDeviceIsGuessed) {
   }
 }
 
+/// What a machine with nothing but Debian has to install.
+TEST(Architecture, ForeignHeadersComeFromPackagesThatSetupInstalls) {
+  const std::map<std::string, std::string> packages = {
+      {"fmt", "libfmt-dev"},     {"nlohmann", "nlohmann-json3-dev"}, {"yaml-cpp", "libyaml-cpp-dev"},
+      {"CLI", "libcli11-dev"},   {"sqlite3.h", "libsqlite3-dev"},    {"openssl", "libssl-dev"},
+      {"gtest", "libgtest-dev"}, {"benchmark", "libbenchmark-dev"},  {"sys", ""},
+      {"tilesmith", ""}};
+  const fs::path root(TILESMITH_SOURCE_DIR);
+  std::ifstream script(root / "tools" / "setup.sh");
+  const std::string setup(std::istreambuf_iterator<char>(script), {});
+  const std::regex include("^\\s*#include <([a-zA-Z0-9_-]+)/[^>]+>|^\\s*#include <(sqlite3\\.h)>");
+  int checked = 0;
+  for (const char* folder : {"src", "include", "tests", "examples"})
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / folder)) {
+      if (entry.path().extension() != ".cpp" && entry.path().extension() != ".hpp") continue;
+      if (entry.path().string().find("ck_mock") != std::string::npos) continue;  // sources that are made up
+      std::ifstream in(entry.path());
+      for (std::string line; std::getline(in, line);) {
+        std::smatch match;
+        if (!std::regex_search(line, match, include)) continue;
+        ++checked;
+        const auto package = packages.find(match[1].matched ? match[1] : match[2]);
+        ASSERT_NE(package, packages.end()) << entry.path().string() << ": " << line;
+        EXPECT_NE(setup.find(package->second), std::string::npos) << package->second << " is not in tools/setup.sh";
+      }
+    }
+  EXPECT_GT(checked, 300) << "the check saw almost no includes";
+}
+
 }  // namespace

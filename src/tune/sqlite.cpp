@@ -1,12 +1,17 @@
 #include "tune/sqlite.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cctype>
+#include <algorithm>
 #include <chrono>
+#include <optional>
+#include <string_view>
 #include <system_error>
 #include <thread>
+
+#include "base/file.hpp"
 
 namespace tilesmith {
 namespace {
@@ -35,14 +40,38 @@ std::unexpected<Error> sqlite_error(sqlite3* database, const std::string& path, 
   }
 }
 
-/// SQLite's name of a file that nobody changes.
-std::string immutable_name(const std::filesystem::path& path) {
-  std::string out = "file://";
-  for (const char c : std::filesystem::absolute(path).string())
-    out += std::isalnum(static_cast<unsigned char>(c)) || c == '/'
-               ? std::string(1, c)
-               : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  return out + "?immutable=1";
+/// What differs when somebody has written to a file meanwhile. Absent: there is no file.
+struct FileState {
+  ino_t inode;
+  off_t bytes;
+  std::chrono::nanoseconds changed;
+  friend bool operator==(const FileState&, const FileState&) = default;
+};
+
+std::optional<FileState> state_of(const std::filesystem::path& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0) return std::nullopt;
+  return FileState{found.st_ino, found.st_size,
+                   std::chrono::seconds(found.st_mtim.tv_sec) + std::chrono::nanoseconds(found.st_mtim.tv_nsec)};
+}
+
+/// Whether a change from now on shows: the clock of files has steps of some milliseconds.
+bool is_old(const FileState& state) {
+  constexpr auto kSteps = std::chrono::milliseconds(20);
+  return std::chrono::abs(std::chrono::system_clock::now().time_since_epoch() - state.changed) > kSteps;
+}
+
+/// A database in memory. Errors: of SQLite.
+int take_bytes(sqlite3* handle, std::string_view bytes) {
+  const auto size = static_cast<sqlite3_int64>(bytes.size());
+  auto* const copy = static_cast<unsigned char*>(sqlite3_malloc64(std::max<sqlite3_uint64>(bytes.size(), 1)));
+  if (copy == nullptr) return SQLITE_NOMEM;
+  std::ranges::copy(bytes, copy);
+  // Versions of the format for writers and readers: 2 is write-ahead, which memory has not
+  // (sqlite.org/fileformat2.html).
+  if (size > 19) copy[18] = copy[19] = 1;
+  return sqlite3_deserialize(handle, "main", copy, size, size,
+                             SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_READONLY);
 }
 
 }  // namespace
@@ -90,9 +119,9 @@ std::string SqliteStatement::text(int column) const {
              : std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column)));
 }
 
-Result<SqliteDatabase> SqliteDatabase::connect(const std::filesystem::path& path, const std::string& name, int flags) {
+Result<SqliteDatabase> SqliteDatabase::connect(const std::filesystem::path& path, int flags) {
   sqlite3* handle = nullptr;
-  const int code = sqlite3_open_v2(name.c_str(), &handle, flags | SQLITE_OPEN_EXRESCODE, nullptr);
+  const int code = sqlite3_open_v2(path.c_str(), &handle, flags | SQLITE_OPEN_EXRESCODE, nullptr);
   SqliteDatabase database(handle, path.string());
   if (code != SQLITE_OK) return sqlite_error(handle, path.string(), code);
   sqlite3_busy_timeout(handle, kWaitMilliseconds);
@@ -105,8 +134,8 @@ Result<SqliteDatabase> SqliteDatabase::open(const std::filesystem::path& path, M
     return fail(ErrorCode::not_found, fmt::format("there is no {}", path.string()), "tilesmith tune --db writes one");
   if (std::filesystem::is_directory(path, ignored))
     return fail(ErrorCode::io, fmt::format("{} is a folder", path.string()), "a file in it");
-  if (mode == Mode::write) return connect(path, path.string(), SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
-  if (mode == Mode::change) return connect(path, path.string(), SQLITE_OPEN_READWRITE);
+  if (mode == Mode::write) return connect(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  if (mode == Mode::change) return connect(path, SQLITE_OPEN_READWRITE);
   return open_for_reading(path);
 }
 
@@ -115,19 +144,37 @@ Result<SqliteDatabase> SqliteDatabase::open_for_reading(const std::filesystem::p
   const std::filesystem::path real = std::filesystem::weakly_canonical(path, ignored);
   const std::filesystem::path log = real.string() + "-wal";
   const bool may_write = ::access(real.c_str(), W_OK) == 0 && ::access(real.parent_path().c_str(), W_OK) == 0;
-  // Reading a database in WAL mode takes files beside it, which the last connection removes if it may write.
-  const auto immutable = [&] { return connect(path, immutable_name(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI); };
-  if (!may_write && !std::filesystem::exists(log, ignored)) return immutable();  // nobody writes
-  TS_ASSIGN(SqliteDatabase database,
-            connect(path, path.string(), may_write ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY));
-  const int code =
-      sqlite3_exec(database.handle_.get(), "PRAGMA query_only=1; PRAGMA schema_version", nullptr, nullptr, nullptr) &
-      0xff;
-  // A full disk and another's folder refuse those files.
-  const bool refused = code == SQLITE_CANTOPEN || code == SQLITE_READONLY || code == SQLITE_IOERR;
-  if (const auto size = std::filesystem::file_size(log, ignored);
-      refused && (size == 0 || size == static_cast<std::uintmax_t>(-1)))
-    return immutable();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kWaitMilliseconds);
+  for (;;) {
+    // Reading a database in WAL mode takes files beside it, which the last connection removes if it may write.
+    if (may_write || std::filesystem::exists(log, ignored)) {
+      TS_ASSIGN(SqliteDatabase database, connect(path, may_write ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY));
+      const int code = sqlite3_exec(database.handle_.get(), "PRAGMA query_only=1; PRAGMA schema_version", nullptr,
+                                    nullptr, nullptr) &
+                       0xff;
+      // A full disk and another's folder refuse those files.
+      const bool refused = code == SQLITE_CANTOPEN || code == SQLITE_READONLY || code == SQLITE_IOERR;
+      const auto size = std::filesystem::file_size(log, ignored);
+      if (!refused || (size != 0 && size != static_cast<std::uintmax_t>(-1))) return database;
+    }
+    // Without them it cannot be locked, and a writer may come and go: taken whole, again where one did.
+    const auto before = state_of(real);
+    const bool is_quiet = before && is_old(*before) && state_of(log).value_or(FileState{}).bytes == 0;
+    if (is_quiet) {
+      TS_ASSIGN(const std::string bytes, read_regular_file(real));
+      if (state_of(real) == before) return in_memory(path, bytes);
+    }
+    if (std::chrono::steady_clock::now() > until) return sqlite_error(nullptr, path.string(), SQLITE_BUSY);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+Result<SqliteDatabase> SqliteDatabase::in_memory(const std::filesystem::path& path, std::string_view bytes) {
+  sqlite3* handle = nullptr;
+  int code = sqlite3_open_v2(":memory:", &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE, nullptr);
+  SqliteDatabase database(handle, path.string());
+  if (code == SQLITE_OK) code = take_bytes(handle, bytes);
+  if (code != SQLITE_OK) return sqlite_error(handle, path.string(), code);
   return database;
 }
 

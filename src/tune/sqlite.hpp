@@ -44,7 +44,8 @@ class SqliteDatabase {
   enum class Mode : std::uint8_t { read, change, write };
 
   /// In mode write a file that does not exist is created. Waits up to ten seconds for other processes. A reader needs
-  /// no right to write and leaves no file behind. Errors: io, not_found.
+  /// no right to write and leaves no file behind; without that right it waits until nobody writes. Errors: io,
+  /// not_found.
   [[nodiscard]] static Result<SqliteDatabase> open(const std::filesystem::path& path, Mode mode);
 
   /// Keeps the file in WAL mode from here on. Waits as open() does. Errors: io.
@@ -56,8 +57,8 @@ class SqliteDatabase {
 
  private:
   [[nodiscard]] static Result<SqliteDatabase> open_for_reading(const std::filesystem::path& path);
-  [[nodiscard]] static Result<SqliteDatabase> connect(const std::filesystem::path& path, const std::string& name,
-                                                      int flags);
+  [[nodiscard]] static Result<SqliteDatabase> in_memory(const std::filesystem::path& path, std::string_view bytes);
+  [[nodiscard]] static Result<SqliteDatabase> connect(const std::filesystem::path& path, int flags);
   SqliteDatabase(sqlite3* handle, std::string path)
       : handle_(handle, &sqlite3_close_v2), path_(std::make_unique<std::string>(std::move(path))) {}
 

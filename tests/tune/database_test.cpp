@@ -193,6 +193,43 @@ TEST_F(DatabaseTest, AReaderThatMayNotWriteLeavesNothingBehind) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);
 }
 
+// The file of a writer that comes and goes is never seen half written.
+TEST_F(DatabaseTest, AReaderThatMayNotWriteReadsWholeFiles) {
+  if (::getuid() != 0) GTEST_SKIP() << "a reader of another name than the writer's takes root";
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms(0755));
+  { ASSERT_TRUE(open("a.db").add(sample_run('a', "1"), sample_race("first", {1.0, 0.9}))); }
+  std::filesystem::permissions(file("a.db"), std::filesystem::perms(0644));
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    for (int i = 0; i < 60; ++i) {
+      auto database = Database::open(file("a.db"), Database::Mode::write);
+      if (!database) ::_exit(1);
+      for (int j = 0; j < 20; ++j)
+        if (!database->add(sample_run('a', "1"), sample_race(std::to_string(20 * i + j), {1.0, 0.9, 1.1}))) ::_exit(2);
+    }
+    ::_exit(0);
+  }
+  const pid_t reader = ::fork();
+  if (reader == 0) {
+    if (::setuid(65534) != 0) ::_exit(1);
+    std::size_t seen = 1;
+    for (int i = 0; i < 200 && seen < 1201; ++i) {
+      const auto database = Database::open(file("a.db"), Database::Mode::read);
+      if (!database) ::_exit(2);
+      const auto races = database->races();
+      if (!races) ::_exit(3);
+      if (races->size() < seen || !database->check()) ::_exit(4);
+      seen = races->size();
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(reader, &status, 0), reader);
+  EXPECT_EQ(status, 0) << "ended with " << WEXITSTATUS(status);
+  ASSERT_EQ(::waitpid(writer, &status, 0), writer);
+  EXPECT_EQ(status, 0);
+}
+
 TEST_F(DatabaseTest, ReadersBesideAWriterReadAndDoNotHinderIt) {
   (void)open("a.db");
   const pid_t child = ::fork();

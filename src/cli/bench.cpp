@@ -3,15 +3,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 
 #include "base/file.hpp"
 #include "base/json.hpp"
-#include "base/progress.hpp"
 #include "cli/bench_options.hpp"
+#include "cli/bench_report.hpp"
 #include "cli/bench_words.hpp"
 #include "cli/operation_option.hpp"
 #include "cli/output_place.hpp"
@@ -22,10 +20,8 @@
 #include "sweep/axes.hpp"
 #include "sweep/engine.hpp"
 #include "sweep/provenance.hpp"
-#include "sweep/summary_table.hpp"
 
 namespace tilesmith::cli {
-namespace {}  // namespace
 
 void BenchCliOptions::add_to(CLI::App& verb) {
   BenchCliOptions& o = *this;
@@ -172,8 +168,9 @@ RowChoice operation_of(const BenchProblems& problems) {
 
 }  // namespace
 
-Status bench(const BenchCliOptions& o) {
-  BenchOptions options;
+namespace {
+
+Status check(const BenchCliOptions& o) {
   if (o.workers < 0 || o.max_kernels < 0 || o.max_problems < 0)
     return fail(ErrorCode::invalid_argument, "a negative count", "0 or more");
   if (o.threads < 0 || o.threads > 4096)
@@ -190,8 +187,11 @@ Status bench(const BenchCliOptions& o) {
     return fail(ErrorCode::invalid_argument, fmt::format("--retakes {}", o.retakes), "0 to 100");
   if (o.resume && o.csv.empty())
     return fail(ErrorCode::invalid_argument, "--resume without --csv", "the file to go on with");
-  TS_ASSIGN(BenchProblems problems, problems_of(o));
-  const RowChoice operation = operation_of(problems);
+  return {};
+}
+
+/// The problems that the sweep file leaves, and what it says of kernels.
+Status take_problems(const BenchCliOptions& o, BenchProblems problems, RowChoice operation, BenchOptions& options) {
   if (!o.config.empty()) {
     TS_ASSIGN(const std::string text, read_file(o.config, 16u << 20));
     TS_ASSIGN(options.config, BenchConfig::parse(operation, o.config, text));
@@ -200,13 +200,10 @@ Status bench(const BenchCliOptions& o) {
   if (std::visit([](const auto& list) { return list.empty(); }, options.problems))
     return fail(ErrorCode::invalid_argument, "no problem is left after the sweep's allow-lists",
                 "wider lists, or another category");
-  if (o.dry_run) return write_json("-", listing_of(options.problems));
-  if (!o.json.empty() && o.json != "-") TS_TRY(check_output_place(o.json));
-  PeerTimes peers;
-  if (!o.peers.empty()) {
-    TS_ASSIGN(const std::string text, read_file(o.peers, 64u << 20));
-    TS_ASSIGN(peers, PeerTimes::parse(o.peers, text));
-  }
+  return {};
+}
+
+Status take_numbers(const BenchCliOptions& o, RowChoice operation, BenchOptions& options) {
   TS_ASSIGN(options.device, parse_device(o.device));
   if (o.processor_time && (o.threads != 1 || is_gpu(options.device.kind)))
     return fail(ErrorCode::invalid_argument, "--processor-time counts one thread's", "--threads 1 --device cpu");
@@ -231,61 +228,10 @@ Status bench(const BenchCliOptions& o) {
   } else {
     TS_ASSIGN(options.limit, time_limit(operation, o.shapes, o.category));
   }
+  return {};
+}
 
-  const int threads = is_gpu(options.device.kind) ? 0 : o.threads > 0 ? o.threads : usable_threads();
-  const nlohmann::json about = provenance(options.device, threads, options.limit);
-  options.about = about_lines(about);
-  nlohmann::json rows = nlohmann::json::array();
-  SummaryTable table(peers);
-  BenchProgress progress;
-  const auto remark = [](std::size_t failed) { return failed == 0 ? std::string() : fmt::format("{} failed", failed); };
-  std::unique_ptr<Progress> building;
-  progress.building = [&](std::size_t done, std::size_t total, std::size_t failed) {
-    if (!building) building = std::make_unique<Progress>("compiling", total);
-    building->update(done, remark(failed));
-  };
-  std::unique_ptr<Progress> measuring;
-  std::size_t failures = 0, total = 0;
-  progress.problem = [&](std::size_t problem, std::size_t count, const BenchProblem&) {
-    total = count;
-    building.reset();
-    if (problem == 0) remember_first_signal();
-    if (!measuring) measuring = std::make_unique<Progress>("measuring", count);
-    measuring->update(problem, remark(failures));
-  };
-  std::set<std::string> compilers_words;  // a broken compiler says the same of every kernel
-  progress.row = [&](const BenchRow& row) {
-    if (!o.json.empty()) rows.push_back(to_json(row));
-    if (row.status != RowStatus::correct && row.status != RowStatus::unverified && row.status != RowStatus::compiled) {
-      ++failures;
-      const bool is_new = row.status != RowStatus::compile || compilers_words.insert(row.message).second;
-      fmt::print(stderr, "{}: {} on {}: {}\n", name_of(row.status), recipe_name(row.recipe), describe(row.problem),
-                 is_new ? row.message : "as said before");
-      fmt::print(stderr, "repeat with: tilesmith run {} --device {} --kernel {} --verify\n", row.line(), o.device,
-                 recipe_name(row.recipe));
-    }
-    table.add(row);
-  };
-  std::map<std::string, std::size_t> skipped;
-  progress.skipped = [&](const BenchProblem&, const Error& error) { ++skipped[error.message]; };
-
-  TS_ASSIGN(const BenchSummary summary, run_bench(options, progress));
-  if (measuring && !summary.stopped) measuring->update(total, remark(failures));
-  measuring.reset();
-  building.reset();
-
-  nlohmann::json document = {
-      {"about", about},         {"rows", std::move(rows)},       {"resumed", summary.resumed},
-      {"wrong", summary.wrong}, {"failed", summary.failed},      {"without_result", summary.problems_without_result},
-      {"noisy", summary.noisy}, {"interrupted", summary.stopped}};
-  if (summary.peaks) document["peaks"] = to_json(*summary.peaks);
-  document["skipped"] = nlohmann::json::object();
-  for (const auto& [reason, count] : skipped) document["skipped"][reason] = count;
-  if (o.json != "-") {
-    table.print(stdout, summary);
-    for (const auto& [reason, count] : skipped) fmt::print("{} problems skipped: {}\n", count, reason);
-  }
-  if (!o.json.empty()) TS_TRY(write_json(o.json, document));
+Status verdict(const BenchSummary& summary) {
   if (summary.stopped) return {};
   if (summary.rows + summary.resumed + summary.skipped_problems == 0)
     return fail(ErrorCode::invalid_argument, "no kernel is left after the sweep's allow-lists",
@@ -297,6 +243,34 @@ Status bench(const BenchCliOptions& o) {
                 fmt::format("{} problems have no result: every candidate failed", summary.problems_without_result),
                 "their rows say why");
   return {};
+}
+
+}  // namespace
+
+Status bench(const BenchCliOptions& o) {
+  TS_TRY(check(o));
+  BenchOptions options;
+  TS_ASSIGN(BenchProblems problems, problems_of(o));
+  const RowChoice operation = operation_of(problems);
+  TS_TRY(take_problems(o, std::move(problems), operation, options));
+  if (o.dry_run) return write_json("-", listing_of(options.problems));
+  if (!o.json.empty() && o.json != "-") TS_TRY(check_output_place(o.json));
+  PeerTimes peers;
+  if (!o.peers.empty()) {
+    TS_ASSIGN(const std::string text, read_file(o.peers, 64u << 20));
+    TS_ASSIGN(peers, PeerTimes::parse(o.peers, text));
+  }
+  TS_TRY(take_numbers(o, operation, options));
+  const int threads = is_gpu(options.device.kind) ? 0 : o.threads > 0 ? o.threads : usable_threads();
+  const nlohmann::json about = provenance(options.device, threads, options.limit);
+  options.about = about_lines(about);
+
+  BenchReport report(std::move(peers), o.device, !o.json.empty());
+  TS_ASSIGN(const BenchSummary summary, run_bench(options, report.progress()));
+  report.end(summary);
+  if (o.json != "-") report.print(summary);
+  if (!o.json.empty()) TS_TRY(write_json(o.json, report.document(summary, about)));
+  return verdict(summary);
 }
 
 namespace {

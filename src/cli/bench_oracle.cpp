@@ -5,17 +5,16 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <memory>
 
 #include "base/file.hpp"
 #include "base/json.hpp"
-#include "base/progress.hpp"
 #include "catalog/candidates.hpp"
 #include "choose/determinism.hpp"
 #include "choose/inductor.hpp"
 #include "cli/number_checks.hpp"
 #include "cli/signals.hpp"
 #include "cli/verbs.hpp"
+#include "cli/work_progress.hpp"
 #include "problem/line.hpp"
 #include "sweep/lines.hpp"
 #include "sweep/provenance.hpp"
@@ -246,24 +245,19 @@ Status bench_oracle(const OracleCliOptions& o, const OracleSetting& setting) {
   options.about = about_lines(about);
 
   OracleProgress progress;
-  std::unique_ptr<Progress> building, measuring;
+  WorkProgress work("measuring");
   progress.building = [&](std::size_t done, std::size_t total, std::size_t failed) {
-    if (!building) building = std::make_unique<Progress>("compiling", total);
-    building->update(done, failed == 0 ? std::string() : fmt::format("{} failed", failed));
+    work.compiled(done, total, failed);
   };
   progress.problem = [&](std::size_t problem, std::size_t problems, const std::string&) {
-    building.reset();
     if (problem == 0) remember_first_signal();
-    if (!measuring) measuring = std::make_unique<Progress>("measuring", problems);
-    measuring->update(problem);
+    work.worked(problem, problems);
   };
   progress.skipped = [&](const std::string& line, const Error& error) {
     fmt::print(stderr, "skipped: {}: {}\n", line, error.text());
   };
   TS_ASSIGN(const OracleResult result, measure_all(options, progress));
-  if (measuring) measuring->update(result.measured);
-  measuring.reset();
-  building.reset();
+  work.end(result.measured);
   std::size_t failed = 0, unverified = 0;
   for (const OracleRow& row : result.rows) {
     unverified += row.status == OracleStatus::unverified ? 1 : 0;

@@ -3,23 +3,21 @@
 #include <fmt/core.h>
 
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 
-#include "base/progress.hpp"
+#include "cli/work_progress.hpp"
 #include "vocabulary/names/name.hpp"
 
 namespace tilesmith::cli {
 
 Status build_kernels(KernelBuilder& builder, std::span<const KernelConfig> configs, int workers) {
-  std::unique_ptr<Progress> progress;
+  WorkProgress progress("");
   const auto report = [&](std::size_t done, std::size_t total, std::size_t failed) {
-    if (!progress) progress = std::make_unique<Progress>("compiling", total);
-    progress->update(done, failed == 0 ? std::string() : fmt::format("{} failed", failed));
+    progress.compiled(done, total, failed);
   };
   const std::vector<Status> built = builder.build(configs, workers, report, Keep::required);
-  progress.reset();
+  progress.stop();
   constexpr std::size_t kMostSaid = 10;
   std::size_t failed = 0, sourceless = 0;
   std::set<std::string> said;                   // a missing compiler is missed by every kernel

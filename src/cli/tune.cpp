@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "base/json.hpp"
-#include "base/progress.hpp"
 #include "cli/logged_problems.hpp"
 #include "cli/number_checks.hpp"
 #include "cli/performance_database.hpp"
@@ -16,6 +15,7 @@
 #include "cli/slurm_job.hpp"
 #include "cli/tune_ranges.hpp"
 #include "cli/verbs.hpp"
+#include "cli/work_progress.hpp"
 #include "tune/choices.hpp"
 #include "tune/tuner.hpp"
 
@@ -267,21 +267,13 @@ Status tune_by_slurm(const TuneCliOptions& o, std::string_view operation, bool d
   return {};
 }
 
-template <class Op>
-Status tune_operation(const TuneCliOptions& o, const std::vector<GivenOption>& given) {
-  if (o.slurm > 0) return tune_by_slurm(o, Op::kName, !given.empty());
+/// Errors: those of words that cannot be.
+Result<TuneOptions> options_of(const TuneCliOptions& o) {
   if (!o.lists_problems() && (!o.shard.empty() || o.max_problems > 0))
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{} for one problem", o.shard.empty() ? "--max-problems" : "--shard"),
                 "with --shapes, --from-log or --category");
   TuneOptions options;
-  std::vector<RangeOption> ranges;
-  if (!o.lists_problems()) {
-    TS_ASSIGN(ranges, ranges_in(given));
-  }
-  if (ranges.empty() && o.follow_s == 0) {
-    TS_ASSIGN(options.problems, problems_of<Op>(o, given));
-  }
   TS_ASSIGN(options.device, parse_device(o.device));
   TS_ASSIGN(options.determinism, parse_enum<Determinism>(o.determinism));
   TS_ASSIGN(options.policy, parse_enum<SelectionPolicy>(o.policy));
@@ -293,89 +285,144 @@ Status tune_operation(const TuneCliOptions& o, const std::vector<GivenOption>& g
   options.again = o.again;
   options.seed = o.seed;
   options.limit = std::chrono::milliseconds(static_cast<long long>(o.limit_s * 1000));
+  return options;
+}
 
-  nlohmann::json outcomes = nlohmann::json::array(), skipped = nlohmann::json::array();
-  TuneProgress progress;
-  std::unique_ptr<Progress> building, racing;
-  progress.building = [&](std::size_t done, std::size_t total, std::size_t failed) {
-    if (!building) building = std::make_unique<Progress>("compiling", total);
-    building->update(done, failed == 0 ? std::string() : fmt::format("{} failed", failed));
-  };
-  progress.problem = [&](std::size_t problem, std::size_t problems, const std::string&) {
-    building.reset();
-    if (!racing) racing = std::make_unique<Progress>("racing", problems);
-    racing->update(problem);
-  };
-  progress.outcome = [&](const TuneOutcome& outcome) {
-    if (o.as_json)
-      outcomes.push_back(to_json(outcome));
-    else
-      print(outcome);
-  };
-  progress.skipped = [&](const std::string& line, const Error& error) {
-    if (o.as_json)
-      skipped.push_back({{"problem", line}, {"reason", error.message}});
-    else
-      fmt::print(stderr, "skipped: {}: {}\n", line, error.text());
-  };
-  TuneSummary summary;
-  const auto tune_some = [&](BenchProblems problems) -> Result<TuneSummary> {
-    options.problems = std::move(problems);
-    TS_ASSIGN(TuneSummary some, tune(options, progress));
-    building.reset();
-    if (racing) racing->update(some.raced);
-    racing.reset();
-    some.raced += summary.raced;
-    some.known += summary.known;
-    some.skipped += summary.skipped;
-    some.improved += summary.improved;
-    summary = some;
+/// Races lists of problems, says what comes of each problem, and keeps what all of them gave.
+class Races {
+ public:
+  Races(TuneOptions options, bool as_json) : options_(std::move(options)), as_json_(as_json) {}
+
+  Result<TuneSummary> run(BenchProblems problems) {
+    options_.problems = std::move(problems);
+    TS_ASSIGN(TuneSummary some, tune(options_, progress()));
+    work_.end(some.raced);
+    some.raced += summary_.raced;
+    some.known += summary_.known;
+    some.skipped += summary_.skipped;
+    some.improved += summary_.improved;
+    summary_ = some;
     return some;
-  };
-  const auto publish = [&]() -> Status {
-    if (o.publish.empty()) return {};
-    TS_ASSIGN(const Database database, Database::open(options.database, Database::Mode::read));
-    TS_TRY(publish_choices(database, o.publish));
-    return {};
-  };
-  if (o.follow_s > 0) return follow<Op>(o, tune_some, publish);
-  std::optional<RangeTuning<Op>> over_range;
-  std::optional<BoxTuning<Op>> over_box;
-  if (ranges.size() == 1) {
-    over_range.emplace(ranges.front(), given);
-    TS_TRY(over_range->run(options, o.max_sizes, tune_some));
-  } else if (ranges.size() > 1) {
-    over_box.emplace(ranges, given);
-    TS_TRY(over_box->run(options, o.max_sizes, tune_some));
+  }
+
+  [[nodiscard]] const TuneOptions& options() const { return options_; }
+  [[nodiscard]] const TuneSummary& summary() const { return summary_; }
+  [[nodiscard]] bool has_choices() const { return summary_.raced + summary_.known > 0; }
+
+  [[nodiscard]] nlohmann::json document() const {
+    return {{"device_class", summary_.device_class},
+            {"run", summary_.run},
+            {"database", options_.database.string()},
+            {"raced", summary_.raced},
+            {"known", summary_.known},
+            {"improved", summary_.improved},
+            {"outcomes", outcomes_},
+            {"skipped", skipped_}};
+  }
+  void print_summary() const {
+    fmt::print("{} problems raced, {} with a new choice; {} known already, {} skipped; in {}\n", summary_.raced,
+               summary_.improved, summary_.known, summary_.skipped, options_.database.string());
+  }
+
+ private:
+  TuneProgress progress() {
+    return {.building = [this](std::size_t done, std::size_t total,
+                               std::size_t failed) { work_.compiled(done, total, failed); },
+            .problem = [this](std::size_t problem, std::size_t problems,
+                              const std::string&) { work_.worked(problem, problems); },
+            .outcome =
+                [this](const TuneOutcome& outcome) {
+                  if (as_json_)
+                    outcomes_.push_back(to_json(outcome));
+                  else
+                    print(outcome);
+                },
+            .skipped =
+                [this](const std::string& line, const Error& error) {
+                  if (as_json_)
+                    skipped_.push_back({{"problem", line}, {"reason", error.message}});
+                  else
+                    fmt::print(stderr, "skipped: {}: {}\n", line, error.text());
+                }};
+  }
+
+  TuneOptions options_;
+  bool as_json_;
+  TuneSummary summary_;
+  WorkProgress work_{"racing"};
+  nlohmann::json outcomes_ = nlohmann::json::array(), skipped_ = nlohmann::json::array();
+};
+
+Status publish(const TuneCliOptions& o, const TuneOptions& options) {
+  if (o.publish.empty()) return {};
+  TS_ASSIGN(const Database database, Database::open(options.database, Database::Mode::read));
+  TS_TRY(publish_choices(database, o.publish));
+  return {};
+}
+
+/// Where choices change along one size, or over boxes of several.
+template <class Op>
+class SizeSearch {
+ public:
+  SizeSearch(const std::vector<RangeOption>& ranges, const std::vector<GivenOption>& given) {
+    if (ranges.size() == 1)
+      range_.emplace(ranges.front(), given);
+    else
+      boxes_.emplace(ranges, given);
+  }
+  Status run(Races& races, int most) {
+    const auto race = [&](BenchProblems problems) { return races.run(std::move(problems)); };
+    return range_ ? range_->run(races.options(), most, race) : boxes_->run(races.options(), most, race);
+  }
+  void add_to(nlohmann::json& document) const {
+    if (range_)
+      document["intervals"] = range_->to_json();
+    else
+      document["boxes"] = boxes_->to_json();
+  }
+  void print() const { range_ ? range_->print() : boxes_->print(); }
+
+ private:
+  std::optional<RangeTuning<Op>> range_;
+  std::optional<BoxTuning<Op>> boxes_;
+};
+
+template <class Op>
+Status tune_operation(const TuneCliOptions& o, const std::vector<GivenOption>& given) {
+  if (o.slurm > 0) return tune_by_slurm(o, Op::kName, !given.empty());
+  TS_ASSIGN(TuneOptions options, options_of(o));
+  std::vector<RangeOption> ranges;
+  if (!o.lists_problems()) {
+    TS_ASSIGN(ranges, ranges_in(given));
+  }
+  BenchProblems problems;
+  if (ranges.empty() && o.follow_s == 0) {
+    TS_ASSIGN(problems, problems_of<Op>(o, given));
+  }
+  Races races(std::move(options), o.as_json);
+  if (o.follow_s > 0)
+    return follow<Op>(
+        o, [&](BenchProblems some) { return races.run(std::move(some)); }, [&] { return publish(o, races.options()); });
+  std::optional<SizeSearch<Op>> sizes;
+  if (ranges.empty()) {
+    TS_TRY(races.run(std::move(problems)));
   } else {
-    TS_TRY(tune_some(std::move(options.problems)));
+    TS_TRY(sizes.emplace(ranges, given).run(races, o.max_sizes));
   }
-  if (summary.raced + summary.known > 0) TS_TRY(publish());
+  if (races.has_choices()) TS_TRY(publish(o, races.options()));
   if (o.as_json) {
-    nlohmann::json document = {{"device_class", summary.device_class},
-                               {"run", summary.run},
-                               {"database", options.database.string()},
-                               {"raced", summary.raced},
-                               {"known", summary.known},
-                               {"improved", summary.improved},
-                               {"outcomes", std::move(outcomes)},
-                               {"skipped", std::move(skipped)}};
-    if (over_range) document["intervals"] = over_range->to_json();
-    if (over_box) document["boxes"] = over_box->to_json();
+    nlohmann::json document = races.document();
+    if (sizes) sizes->add_to(document);
     fmt::print("{}", json_text(document));
-  } else if (over_range) {
-    over_range->print();
-  } else if (over_box) {
-    over_box->print();
+  } else {
+    if (sizes) sizes->print();
+    races.print_summary();
   }
-  if (!o.as_json)
-    fmt::print("{} problems raced, {} with a new choice; {} known already, {} skipped; in {}\n", summary.raced,
-               summary.improved, summary.known, summary.skipped, options.database.string());
   // A part of few problems may have none.
-  if (summary.raced + summary.known == 0 && (summary.skipped > 0 || o.shard.empty()))
-    return fail(
-        ErrorCode::unsupported, "no problem could be tuned",
-        summary.skipped > 0 ? "the skipped ones say why" : fmt::format("problems of {}: there are none", Op::kName));
+  if (!races.has_choices() && (races.summary().skipped > 0 || o.shard.empty()))
+    return fail(ErrorCode::unsupported, "no problem could be tuned",
+                races.summary().skipped > 0 ? "the skipped ones say why"
+                                            : fmt::format("problems of {}: there are none", Op::kName));
   return {};
 }
 

@@ -154,6 +154,117 @@ Result<CudaGemmPipeline> read_pipeline(const std::string& name, const JsonReader
   return out;
 }
 
+Status read_at_least_0(const JsonReader& from, double& into) {
+  TS_ASSIGN(into, from.number());
+  return into >= 0 && into <= 1e6 ? Status{} : from.refuse("a number of at least 0");
+}
+
+Status read_above_0(const JsonReader& from, double& into) {
+  TS_ASSIGN(into, from.number());
+  return into > 0 ? Status{} : from.refuse("a number above 0");
+}
+
+Status read_share(const JsonReader& from, double& into) {
+  TS_ASSIGN(into, from.number());
+  return into > 0 && into <= 1 ? Status{} : from.refuse("a share above 0, at most 1");
+}
+
+/// Figures that a spec may leave out.
+struct OptionalFigure {
+  std::string_view name;
+  double CudaGemmSpec::*into;
+};
+constexpr OptionalFigure kOptionalFigures[] = {{"lone_turn_us", &CudaGemmSpec::lone_turn_us},
+                                               {"row_ns", &CudaGemmSpec::row_ns},
+                                               {"apart_row_ns", &CudaGemmSpec::apart_row_ns},
+                                               {"straddle_ns", &CudaGemmSpec::straddle_ns},
+                                               {"cut_straddle_ns", &CudaGemmSpec::cut_straddle_ns},
+                                               {"b_first_m", &CudaGemmSpec::b_first_m},
+                                               {"transpose_us", &CudaGemmSpec::transpose_us},
+                                               {"turned_us", &CudaGemmSpec::turned_us},
+                                               {"pad_us", &CudaGemmSpec::pad_us},
+                                               {"scale_us", &CudaGemmSpec::scale_us}};
+
+Status read_optional_figures(const JsonReader& reader, CudaGemmSpec& spec) {
+  for (const auto& [name, into] : kOptionalFigures)
+    if (reader.has(name)) TS_TRY(read_at_least_0(reader.at(name), spec.*into));
+  spec.apart_row_ns = std::max(spec.apart_row_ns, spec.row_ns);
+  if (reader.has("list_gflop")) TS_TRY(read_at_least_0(reader.at("list_gflop"), spec.list_gflop.emplace()));
+  if (reader.has("neighbours")) {
+    TS_ASSIGN(spec.neighbours, reader.at("neighbours").integer<int>(1, 1024));
+  }
+  return {};
+}
+
+/// What parts of a tile add.
+Status read_joins(const JsonReader& reader, CudaGemmSpec& spec) {
+  const JsonReader join = reader.at("join");
+  TS_TRY(join.only({"us", "bytes_per_second"}));
+  TS_TRY(read_at_least_0(join.at("us"), spec.join_us));
+  TS_TRY(read_above_0(join.at("bytes_per_second"), spec.join_bytes_per_second));
+  if (!reader.has("cluster_join")) return {};
+  const JsonReader cluster = reader.at("cluster_join");
+  TS_TRY(cluster.only({"us", "bytes_per_second", "pairs_ns", "sms"}));
+  TS_TRY(read_at_least_0(cluster.at("us"), spec.cluster_join_us));
+  TS_TRY(read_above_0(cluster.at("bytes_per_second"), spec.cluster_join_bytes_per_second));
+  if (cluster.has("pairs_ns")) TS_TRY(read_at_least_0(cluster.at("pairs_ns"), spec.cluster_pairs_ns));
+  TS_ASSIGN(const auto shares, cluster.at("sms").elements());
+  for (const JsonReader& share : shares) TS_TRY(read_share(share, spec.cluster_sms.emplace_back()));
+  return {};
+}
+
+/// What steps and rounds take under conditions of their own.
+Status read_conditions(const JsonReader& reader, CudaGemmSpec& spec) {
+  if (reader.has("int8_ping_pong")) {
+    const JsonReader share = reader.at("int8_ping_pong");
+    TS_TRY(share.only({"step", "k"}));
+    TS_TRY(read_share(share.at("step"), spec.int8_ping_pong_step));
+    TS_TRY(read_at_least_0(share.at("k"), spec.int8_ping_pong_k));
+  }
+  if (reader.has("placed")) {
+    const JsonReader placed = reader.at("placed");
+    TS_TRY(placed.only({"blocks", "step"}));
+    TS_ASSIGN(spec.placed_blocks, placed.at("blocks").integer<int>(2, 8));
+    TS_TRY(read_share(placed.at("step"), spec.placed_step));
+  }
+  if (reader.has("long")) {
+    CudaGemmLong& products = spec.long_products.emplace();
+    TS_TRY(read_figures(reader.at("long"), {{"us", &products.us}, {"shared_more", &products.shared_more}}));
+  }
+  if (reader.has("one_round")) {
+    CudaGemmOneRound& one = spec.one_round.emplace();
+    TS_TRY(read_figures(reader.at("one_round"),
+                        {{"power", &one.power}, {"step", &one.step}, {"large_step", &one.large_step}}));
+  }
+  if (reader.has("late_launch_dependents")) {
+    const JsonReader limits = reader.at("late_launch_dependents");
+    TS_TRY(limits.only({"rows_of_tiles", "steps"}));
+    TS_TRY(read_at_least_0(limits.at("rows_of_tiles"), spec.next_at_end_rows));
+    TS_TRY(read_at_least_0(limits.at("steps"), spec.next_at_end_steps));
+  }
+  return {};
+}
+
+/// What is known of kernels that stream B, and of those for any device.
+Status read_streams(const JsonReader& reader, CudaGemmSpec& spec) {
+  if (reader.has("pair")) {
+    TS_ASSIGN(spec.pair, read_pair(reader.at("pair")));
+  }
+  if (reader.has("stream")) {
+    const JsonReader stream = reader.at("stream");
+    TS_TRY(stream.only({"mma", "wgmma"}));
+    TS_ASSIGN(spec.mma_stream, read_stream(stream.at("mma")));
+    TS_ASSIGN(spec.wgmma_stream, read_stream(stream.at("wgmma")));
+  }
+  if (!reader.has("portable")) return {};
+  const JsonReader portable = reader.at("portable");
+  TS_TRY(portable.only({"alone", "join_us", "part_us", "load_ns"}));
+  TS_TRY(read_share(portable.at("alone"), spec.portable_alone));
+  TS_TRY(read_at_least_0(portable.at("join_us"), spec.portable_join_us));
+  TS_TRY(read_at_least_0(portable.at("part_us"), spec.portable_part_us));
+  return read_at_least_0(portable.at("load_ns"), spec.portable_load_ns);
+}
+
 }  // namespace
 
 const CudaGemmPipeline* CudaGemmSpec::pipeline(Pipeline pipeline) const {
@@ -184,110 +295,23 @@ Result<std::vector<CudaGemmPipeline>> read_cuda_pipelines(const JsonReader& read
 }
 
 Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
-  TS_TRY(reader.only({"join",           "cluster_join", "efficiency_without_row",
-                      "int8_ping_pong", "lone_turn_us", "row_ns",
-                      "apart_row_ns",   "straddle_ns",  "cut_straddle_ns",
-                      "long",           "one_round",    "pair",
-                      "stream",         "portable",     "b_first_m",
-                      "neighbours",     "placed",       "late_launch_dependents",
-                      "transpose_us",   "turned_us",    "scale_us",
-                      "list_gflop",     "overlap",      "pad_us",
-                      "epilogues",      "pipelines"}));
+  std::vector<std::string_view> known = {"join",     "cluster_join", "efficiency_without_row",
+                                         "long",     "one_round",    "int8_ping_pong",
+                                         "pair",     "stream",       "late_launch_dependents",
+                                         "portable", "placed",       "neighbours",
+                                         "overlap",  "list_gflop",   "epilogues",
+                                         "pipelines"};
+  for (const OptionalFigure& figure : kOptionalFigures) known.push_back(figure.name);
+  TS_TRY(reader.only(known));
   CudaGemmSpec spec;
-  const auto figure = [](const JsonReader& from, double& into) -> Status {
-    TS_ASSIGN(into, from.number());
-    if (!(into >= 0) || into > 1e6) return from.refuse("a number of at least 0");
-    return {};
-  };
-  const JsonReader join = reader.at("join");
-  TS_TRY(join.only({"us", "bytes_per_second"}));
-  TS_TRY(figure(join.at("us"), spec.join_us));
-  TS_ASSIGN(spec.join_bytes_per_second, join.at("bytes_per_second").number());
-  if (!(spec.join_bytes_per_second > 0)) return join.at("bytes_per_second").refuse("a number above 0");
-  if (reader.has("cluster_join")) {
-    const JsonReader cluster = reader.at("cluster_join");
-    TS_TRY(cluster.only({"us", "bytes_per_second", "pairs_ns", "sms"}));
-    TS_TRY(figure(cluster.at("us"), spec.cluster_join_us));
-    TS_ASSIGN(spec.cluster_join_bytes_per_second, cluster.at("bytes_per_second").number());
-    if (!(spec.cluster_join_bytes_per_second > 0)) return cluster.at("bytes_per_second").refuse("a number above 0");
-    if (cluster.has("pairs_ns")) TS_TRY(figure(cluster.at("pairs_ns"), spec.cluster_pairs_ns));
-    TS_ASSIGN(const auto shares, cluster.at("sms").elements());
-    for (const JsonReader& share : shares) {
-      TS_TRY(figure(share, spec.cluster_sms.emplace_back()));
-      if (!(spec.cluster_sms.back() > 0) || spec.cluster_sms.back() > 1)
-        return share.refuse("a share above 0, at most 1");
-    }
-  }
-  TS_TRY(figure(reader.at("efficiency_without_row"), spec.efficiency_without_row));
-  if (!(spec.efficiency_without_row > 0) || spec.efficiency_without_row > 1)
-    return reader.at("efficiency_without_row").refuse("a share of the peak above 0, at most 1");
-  if (reader.has("int8_ping_pong")) {
-    const JsonReader share = reader.at("int8_ping_pong");
-    TS_TRY(share.only({"step", "k"}));
-    TS_ASSIGN(spec.int8_ping_pong_step, share.at("step").number());
-    if (!(spec.int8_ping_pong_step > 0) || spec.int8_ping_pong_step > 1)
-      return share.at("step").refuse("a share above 0, of at most 1");
-    TS_TRY(figure(share.at("k"), spec.int8_ping_pong_k));
-  }
+  TS_TRY(read_joins(reader, spec));
+  TS_TRY(read_share(reader.at("efficiency_without_row"), spec.efficiency_without_row));
   TS_TRY(read_figures(
       reader.at("overlap"),
       {{"tiles", &spec.overlap.tiles}, {"parts", &spec.overlap.parts}, {"two_rows", &spec.overlap.two_rows}}));
-  if (reader.has("lone_turn_us")) TS_TRY(figure(reader.at("lone_turn_us"), spec.lone_turn_us));
-  if (reader.has("row_ns")) TS_TRY(figure(reader.at("row_ns"), spec.row_ns));
-  if (reader.has("apart_row_ns")) TS_TRY(figure(reader.at("apart_row_ns"), spec.apart_row_ns));
-  spec.apart_row_ns = std::max(spec.apart_row_ns, spec.row_ns);
-  if (reader.has("straddle_ns")) TS_TRY(figure(reader.at("straddle_ns"), spec.straddle_ns));
-  if (reader.has("cut_straddle_ns")) TS_TRY(figure(reader.at("cut_straddle_ns"), spec.cut_straddle_ns));
-  if (reader.has("neighbours")) {
-    TS_ASSIGN(spec.neighbours, reader.at("neighbours").integer<int>(1, 1024));
-  }
-  if (reader.has("placed")) {
-    const JsonReader placed = reader.at("placed");
-    TS_TRY(placed.only({"blocks", "step"}));
-    TS_ASSIGN(spec.placed_blocks, placed.at("blocks").integer<int>(2, 8));
-    TS_TRY(figure(placed.at("step"), spec.placed_step));
-    if (!(spec.placed_step > 0) || spec.placed_step > 1) return placed.at("step").refuse("a share above 0, at most 1");
-  }
-  if (reader.has("long")) {
-    CudaGemmLong& products = spec.long_products.emplace();
-    TS_TRY(read_figures(reader.at("long"), {{"us", &products.us}, {"shared_more", &products.shared_more}}));
-  }
-  if (reader.has("one_round")) {
-    CudaGemmOneRound& one = spec.one_round.emplace();
-    TS_TRY(read_figures(reader.at("one_round"),
-                        {{"power", &one.power}, {"step", &one.step}, {"large_step", &one.large_step}}));
-  }
-  if (reader.has("pair")) {
-    TS_ASSIGN(spec.pair, read_pair(reader.at("pair")));
-  }
-  if (reader.has("stream")) {
-    const JsonReader stream = reader.at("stream");
-    TS_TRY(stream.only({"mma", "wgmma"}));
-    TS_ASSIGN(spec.mma_stream, read_stream(stream.at("mma")));
-    TS_ASSIGN(spec.wgmma_stream, read_stream(stream.at("wgmma")));
-  }
-  if (reader.has("portable")) {
-    const JsonReader portable = reader.at("portable");
-    TS_TRY(portable.only({"alone", "join_us", "part_us", "load_ns"}));
-    TS_ASSIGN(spec.portable_alone, portable.at("alone").number());
-    if (!(spec.portable_alone > 0) || spec.portable_alone > 1)
-      return portable.at("alone").refuse("a share above 0, at most 1");
-    TS_TRY(figure(portable.at("join_us"), spec.portable_join_us));
-    TS_TRY(figure(portable.at("part_us"), spec.portable_part_us));
-    TS_TRY(figure(portable.at("load_ns"), spec.portable_load_ns));
-  }
-  if (reader.has("b_first_m")) TS_TRY(figure(reader.at("b_first_m"), spec.b_first_m));
-  if (reader.has("late_launch_dependents")) {
-    const JsonReader limits = reader.at("late_launch_dependents");
-    TS_TRY(limits.only({"rows_of_tiles", "steps"}));
-    TS_TRY(figure(limits.at("rows_of_tiles"), spec.next_at_end_rows));
-    TS_TRY(figure(limits.at("steps"), spec.next_at_end_steps));
-  }
-  if (reader.has("transpose_us")) TS_TRY(figure(reader.at("transpose_us"), spec.transpose_us));
-  if (reader.has("turned_us")) TS_TRY(figure(reader.at("turned_us"), spec.turned_us));
-  if (reader.has("pad_us")) TS_TRY(figure(reader.at("pad_us"), spec.pad_us));
-  if (reader.has("scale_us")) TS_TRY(figure(reader.at("scale_us"), spec.scale_us));
-  if (reader.has("list_gflop")) TS_TRY(figure(reader.at("list_gflop"), spec.list_gflop.emplace()));
+  TS_TRY(read_optional_figures(reader, spec));
+  TS_TRY(read_conditions(reader, spec));
+  TS_TRY(read_streams(reader, spec));
   TS_ASSIGN(spec.epilogues, read_cuda_epilogues(reader.at("epilogues")));
   TS_ASSIGN(spec.pipelines, read_cuda_pipelines(reader.at("pipelines")));
   return spec;

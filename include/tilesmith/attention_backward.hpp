@@ -12,8 +12,8 @@
 //   dalibi[b][h] = -sum over i and j of dt_ij |i + o - j|       dsink[h] = -sum over b and i of exp(sink - lse_i)
 //   delta_i
 // o and lse are those that attention forward wrote for the same inputs and numbers: o is read as it is stored. A row
-// whose lse is -inf saw nothing and changes nothing. Every element of a wanted result is written: with zeros where no
-// pair reaches it.
+// whose lse is -inf saw nothing and changes nothing. Nor does one whose lse is beyond +-2^23, where float32 has no
+// fraction: p cannot be told from it. Every element of a wanted result is written: with zeros where no pair reaches it.
 #pragma once
 
 #include <cstdint>

@@ -21,9 +21,10 @@
 // clang-format on
 //
 // A row that sees nothing has lse -inf and o 0 (with a sink lse is finite, and p is 0 all the same): it adds nothing
-// anywhere; kernels take +inf for its lse, so that p is 0 without a test. lse includes the sink: it is not added again.
-// q, k, v, do and o beyond a sequence's end belong to its neighbour or to nobody: 0 * NaN is NaN, so they are not read,
-// or are replaced by zeros.
+// anywhere; kernels take +inf for its lse, so that p is 0 without a test. So is a row whose lse is lost (TS_LSE_LOST):
+// its logits alone are that large, as where every key has a bias of -1e9, and exp(t - lse) would be anything up to
+// infinity. lse includes the sink: it is not added again. q, k, v, do and o beyond a sequence's end belong to its
+// neighbour or to nobody: 0 * NaN is NaN, so they are not read, or are replaced by zeros.
 //
 // Every element of dq, dk, dv and of the wanted sums is written, also where no pair reaches it: with 0. So the caller
 // clears nothing, and a kernel that adds with atomics clears first. In group mode rows of dq, dk and dv are those of
@@ -37,6 +38,10 @@
 #pragma once
 
 #include "attention.h"
+
+// From 2^23 on float32 has no fraction, so an lse has lost the sum's logarithm (infinities too; not a NaN, which stays
+// one).
+#define TS_LSE_LOST(lse) ((lse) >= 8388608.0f || (lse) <= -8388608.0f)
 
 struct TsAttentionGradients {
   const void* dout;   // do, of o's sizes and type

@@ -9,6 +9,7 @@
 
 #include "choose/attention/whole_rows.hpp"
 #include "dispatch/cuda_backend.hpp"
+#include "dispatch/lost_rows.hpp"
 #include "dispatch/test_store.hpp"
 #include "problem/describe.hpp"
 #include "runtime/cuda/device.hpp"
@@ -117,6 +118,28 @@ TEST_F(CudaAttentionBackwardTest, RowsThatSeeNothingHaveZerosWhateverTheWorkspac
       expect_agreement(call, dispatcher);
       call.problem.seqlen_k = 0;
       expect_agreement(call, dispatcher);
+    }
+  }
+}
+
+TEST_F(CudaAttentionBackwardTest, RowsWhoseLogSumExpIsLostAddNothing) {
+  for (const DataType type : {DataType::bf16, DataType::fp16, DataType::fp32}) {
+    for (const std::int64_t head_dim : {64, 200}) {
+      SCOPED_TRACE(fmt::format("{} {}", name_of(type), head_dim));
+      RandomCall<AttentionBwd> call;
+      call.problem = {.data_type = type,
+                      .batch = 2,
+                      .heads_q = 4,
+                      .heads_kv = 2,
+                      .seqlen_q = 170,
+                      .seqlen_k = 190,
+                      .head_dim_qk = head_dim,
+                      .head_dim_v = head_dim,
+                      .mask = head_dim == 64 ? MaskKind::bottom_right : MaskKind::none,
+                      .dlse = true};
+      Dispatcher dispatcher({.device = kBackwardDevice});
+      expect_lost_rows_add_nothing(call, kBackwardDevice,
+                                   [&](const AttentionBackwardProblem& p) { return dispatcher.plan(p); });
     }
   }
 }

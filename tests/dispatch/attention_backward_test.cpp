@@ -6,6 +6,7 @@
 
 #include "choose/attention_backward/cpu.hpp"
 #include "dispatch/cpu_registry.hpp"
+#include "dispatch/lost_rows.hpp"
 #include "dispatch/test_store.hpp"
 #include "problem/line.hpp"
 #include "trial/attention_backward/case.hpp"
@@ -103,6 +104,22 @@ TEST_P(EveryKernel, AgreesWithTheReference) {
 
 INSTANTIATE_TEST_SUITE_P(Types, EveryKernel, ::testing::Values("fp32", "bf16"),
                          [](const auto& type) { return std::string(type.param); });
+
+TEST(AttentionBackward, RowsWhoseLogSumExpIsLostAddNothing) {
+  for (const DataType type : {DataType::fp32, DataType::bf16, DataType::fp16})
+    for (const std::int64_t head_dim : {64, 37})
+      for (const bool others : {false, true}) {  // a log-sum-exp's gradient and that of the bias, behind a mask
+        SCOPED_TRACE(fmt::format("{} {} {}", name_of(type), head_dim, others));
+        RandomCall<AttentionBwd> call = small_call();
+        call.problem.data_type = type;
+        call.problem.head_dim_qk = call.problem.head_dim_v = head_dim;
+        call.problem.dbias = call.problem.dlse = others;
+        if (!others) call.problem.mask = MaskKind::none;
+        Dispatcher dispatcher({.threads = 2});
+        expect_lost_rows_add_nothing(call, Device{},
+                                     [&](const AttentionBackwardProblem& p) { return dispatcher.plan(p); });
+      }
+}
 
 class Bits : public ::testing::TestWithParam<AttentionBackwardProblem> {};
 

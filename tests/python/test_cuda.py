@@ -70,6 +70,23 @@ def test_a_bias_may_hide_whole_blocks(dtype, least):
     assert o[2].count_nonzero() == 0 and all(x[2].count_nonzero() == 0 and x.isfinite().all() for x in gradients)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_gradients_of_rows_whose_log_sum_exp_is_lost_are_zeros(dtype):
+    """A sequence whose keys all have -1e9, and one all of whose others have it (docs/backward.md)."""
+    q, k, v = (x.requires_grad_() for x in qkv(batch=3, dtype=dtype))
+    bias = torch.zeros(3, 1, 1, 333, device="cuda")
+    bias[0, ..., 70:] = bias[1] = -1e9
+    o = tilesmith.attention(q, k, v, bias=bias)
+    torch.testing.assert_close(o[1].float(), v[1].float().mean(1, keepdim=True).repeat_interleave(2, 0).expand_as(o[1]), rtol=0, atol=2e-2)
+    gradients = torch.autograd.grad(o.float().square().sum(), (q, k, v))
+    assert all(x[1].count_nonzero() == 0 and x.isfinite().all() for x in gradients)
+    few = [x[:1].detach()[..., :rows, :].requires_grad_() for x, rows in zip((q, k, v), (200, 70, 70))]
+    expected = torch.autograd.grad(tilesmith.attention(*few).float().square().sum(), few)
+    for got, want, rows in zip(gradients, expected, (200, 70, 70)):
+        torch.testing.assert_close(got[:1, :, :rows], want, rtol=2e-2, atol=2e-2)
+        assert got[0, :, rows:].count_nonzero() == 0
+
+
 def test_layouts_and_out():
     q, k, v = qkv()
     expected = tilesmith.attention(q, k, v, causal=True)

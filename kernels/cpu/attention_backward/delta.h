@@ -29,7 +29,7 @@ void run_delta(const void* args_pointer, long long task, void* memory) {
   for (long long i = first; i < min_of(first + kTileM, t.seqlen_q); ++i) {
     const float lse = args.lse[query_place(args, args.lse_strides, t, i)];
     delta[i] = 0;
-    if (lse == -kInfinity) continue;
+    if (TS_LSE_LOST(lse)) continue;
     read_row(static_cast<const Stored*>(args.o) + query_place(args, args.o_strides, t, i), args.head_dim_v, 1.0f, o);
     read_row(static_cast<const Stored*>(args.grad.dout) + query_place(args, args.grad.dout_strides, t, i),
              args.head_dim_v, 1.0f, g);

@@ -79,7 +79,7 @@ inline void load_queries(const TsAttentionBackwardArgs& args, const Span& t, con
       read_row(static_cast<const Stored*>(args.grad.dout) + query_place(args, args.grad.dout_strides, t, i),
                args.head_dim_v, 1.0f, w.g + r * size.v);
       const float lse = args.lse[query_place(args, args.lse_strides, t, i)];
-      w.lse[r] = lse == -kInfinity ? kInfinity : lse;  // so that such a row's weights are 0
+      w.lse[r] = TS_LSE_LOST(lse) ? kInfinity : lse;  // so that such a row's weights are 0
       w.delta[r] = delta[i];
     } else {
       clear(w.q + r * size.qk, size.qk);

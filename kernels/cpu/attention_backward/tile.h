@@ -211,7 +211,7 @@ inline void stage_queries(const TsAttentionBackwardArgs& args, const Span& t, co
   for (int i = 0; i < end; ++i) {
     const bool there = i < tile.rows;
     const float lse = there ? args.lse[query_place(args, args.lse_strides, t, tile.query + i)] : -kInfinity;
-    w.lse[i] = lse == -kInfinity ? kInfinity : lse;
+    w.lse[i] = TS_LSE_LOST(lse) ? kInfinity : lse;
     w.delta[i] = there ? delta[i] : 0;
   }
 }

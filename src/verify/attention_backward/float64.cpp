@@ -13,6 +13,7 @@ namespace tilesmith {
 namespace {
 
 constexpr std::int64_t kTileRows = kProductRows;  // of queries, and of keys
+constexpr double kLostLse = 0x1p23;               // from here on float32 has no fraction, and a row adds nothing
 using Matrix = std::vector<double>;
 
 void load_view_row(const TensorView& view, std::int64_t offset, std::int64_t count, double* to) {
@@ -122,6 +123,7 @@ class Worker {
       load_view_row(all_.dout, query_offset(t_, all_.dout, b, h, i), t_.head_dim_v, do_.row(r));
       load_view_row(all_.o, query_offset(t_, all_.o, b, h, i), t_.head_dim_v, o.data());
       lse_[r] = static_cast<double>(all_.lse[row_offset(all_.lse_strides, i)]);
+      if (std::abs(lse_[r]) >= kLostLse) lse_[r] = -std::numeric_limits<double>::infinity();
       if (std::isinf(lse_[r])) continue;
       for (std::int64_t c = 0; c < t_.head_dim_v; ++c) delta_[r] += o[static_cast<std::size_t>(c)] * do_.row(r)[c];
       if (all_.dlse != nullptr) delta_[r] -= static_cast<double>(all_.dlse[row_offset(all_.dlse_strides, i)]);

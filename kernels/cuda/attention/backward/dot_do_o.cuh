@@ -149,8 +149,8 @@ struct DotDoO {
         for (int lanes = kRowLanes / 2; lanes > 0; lanes /= 2) sums[i] += __shfl_xor_sync(0xffffffffu, sums[i], lanes);
         if (i == own_turn) sum = sums[i] - dlse;
       }
-      const float base = row < sequence.length_q && lse != -kInfinity ? lse * kLog2e : kInfinity;
-      // A row that saw nothing: its o is zero, but not what do and dlse say.
+      const float base = row < sequence.length_q && !TS_LSE_LOST(lse) ? lse * kLog2e : kInfinity;
+      // A row that adds nothing: its o may be zero, but not what do and dlse say.
       if (base == kInfinity) sum = 0.0f;
       lse2[row] = base;
       delta[row] = sum;

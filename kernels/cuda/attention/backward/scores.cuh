@@ -153,17 +153,20 @@ struct Pairs {
         if constexpr (!cfg::kSoftCap && !cfg::kBias && !cfg::kAlibi) {
           s[i] = exp2_approx(fmaf(s[i], call.unit, -l));
         } else {
-          float t = s[i] * call.unit;
-          if constexpr (cfg::kSoftCap) {
-            const float e = exp2_approx(fminf(t, 60.0f));
-            const float inverse = rcp_approx(e + 1.0f);
-            t = fmaf(-2.0f * inverse, call.cap, call.cap);
-            state.slope[i] = 4.0f * (e * inverse) * inverse;
-          }
+          // From the base on: each term takes one instruction, and a large bias meets the base that has it, too.
+          float t = -l;
           const int q = query(place, i), k = key(place, i);
           if constexpr (cfg::kBias) t = fmaf(bias(i), kLog2e, t);
           if constexpr (cfg::kAlibi) t = fmaf(call.slope, fabsf(static_cast<float>(q + call.diagonal - k)), t);
-          s[i] = exp2_approx(t - l);
+          if constexpr (cfg::kSoftCap) {
+            const float e = exp2_approx(fminf(s[i] * call.unit, 60.0f));
+            const float inverse = rcp_approx(e + 1.0f);
+            t += fmaf(-2.0f * inverse, call.cap, call.cap);
+            state.slope[i] = 4.0f * (e * inverse) * inverse;
+          } else {
+            t = fmaf(s[i], call.unit, t);
+          }
+          s[i] = exp2_approx(t);
         }
       }
     }

@@ -9,8 +9,7 @@ namespace tilesmith {
 
 std::int64_t hidden_queries(const AttentionProblem& p) {
   const MaskWindow window = window_of(p);
-  if (p.mode != SequenceMode::batch || p.page_size != 0 || p.mask != MaskKind::bottom_right || window.right < 0)
-    return 0;
+  if (p.mode != SequenceMode::batch || p.page_size != 0 || !window.bottom_right || window.right < 0) return 0;
   const std::int64_t last_of_first = p.seqlen_k - p.seqlen_q + window.diagonal + window.right;  // key that query 0 sees
   return std::clamp<std::int64_t>(-last_of_first, 0, p.seqlen_q);
 }

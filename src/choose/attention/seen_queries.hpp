@@ -1,4 +1,4 @@
-// Attention of more queries than keys behind a mask whose diagonal ends at both last ones: the first queries see no
+// Attention of more queries than keys behind a mask or window that ends at both last ones: the first queries see no
 // key. Hopper's tiles of queries leave out those tiles that have no others, and free warps write their zeros
 // (kernels/cuda/attention/hopper/hidden_rows.cuh); kernels of other pipelines compute them.
 #pragma once

@@ -59,7 +59,8 @@ void persistent_facts(const AttentionSignature& s, const Algorithm& a, CudaAtten
   facts.blocks_per_sm = blocks;
   facts.persistent = facts.tensor_maps = true;
   facts.bias_map = a.bias_stages > 0;
-  facts.free_warps = s.paged_kv || input_type(s.data_type) == DataType::fp8 ? 0 : facts.bias_map ? 3 - warpgroups : 3;
+  const bool has_free_warps = s.mask != MaskKind::none && !s.paged_kv && input_type(s.data_type) != DataType::fp8;
+  facts.free_warps = !has_free_warps ? 0 : facts.bias_map ? 3 - warpgroups : 3;
   facts.exact_boxes = !s.paged_kv && bits_of(input_type(s.data_type)) == 16;
 
   // Operands stand in columns of 128 bytes. In fp8 values come into two raw stages, and are transposed into the ring.

@@ -39,6 +39,7 @@ TEST(SeenQueries, HiddenAreThoseInFrontWithoutAKey) {
     AttentionProblem p{.seqlen_q = 1 + below(30), .seqlen_k = below(30), .mask = MaskKind::bottom_right};
     p.diagonal = below(2) == 0 ? 0 : below(21) - 10;
     if (below(3) == 0) p.window_left = below(12);
+    if (below(3) == 0) p.mask = MaskKind::none, p.window_right = below(9);  // a window ends at both last ones, too
     const MaskWindow window = window_of(p);
     std::int64_t hidden = 0;
     const auto sees = [&](std::int64_t query, std::int64_t key) {

@@ -82,8 +82,9 @@ constexpr int kSharedBytes = kScratchOffset + 16 + 1024;
 constexpr int kThreads = 128 * (cfg::kWarpgroups + 1);
 // Warps that copy pages, at most: beside a copied bias one is left.
 constexpr int kMostPageWarps = !cfg::kPaged || kWidens ? 0 : kSharedBias ? 1 : 3;
-// Warps of the producer's warpgroup, its last ones, that neither the values of 8 bits, pages nor a copied bias need.
-constexpr int kFreeWarps = cfg::kPaged || cfg::kFp8 ? 0 : kSharedBias ? 3 - cfg::kWarpgroups : 3;
+// Warps of the producer's warpgroup, its last ones, that neither the values of 8 bits, pages nor a copied bias need, where a
+// right bound may hide queries.
+constexpr int kFreeWarps = cfg::kPaged || cfg::kFp8 || !cfg::kMaskRight ? 0 : kSharedBias ? 3 - cfg::kWarpgroups : 3;
 // Registers the block is launched with, and their redistribution: the producer keeps what addresses need, the consumers
 // share the rest. The sum may not exceed what the launch allotted, or setmaxnreg waits for ever.
 constexpr int kEntryRegisters = 65536 / (kThreads * cfg::kBlocksPerSm) / 8 * 8;

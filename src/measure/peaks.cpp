@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -110,18 +111,41 @@ __attribute__((target("avx512f,avx512vnni"))) void vnni() {
 TS_AMX_PROBE(amx_bf16, "amx-bf16", "tdpbf16ps")
 TS_AMX_PROBE(amx_int8, "amx-int8", "tdpbssd")
 
-/// Operations a second over all threads: the best of a few runs, each long enough to reach the steady clock. One thread
-/// counts its processor time, so that other programs on the machine do not lower the peak.
+/// Seconds that so many threads, this one among them, work from the moment that all have warmed up. One thread counts
+/// its processor time, so that other programs on the machine do not lower the peak. Errors: std::system_error.
+template <class Warm, class Work>
+double seconds_on(int threads, const Warm& warm, const Work& work) {
+  std::atomic<int> waiting{threads};
+  const auto begin_together = [&] {
+    warm();
+    --waiting;
+    while (waiting.load() > 0) std::this_thread::yield();
+  };
+  std::vector<std::jthread> others;
+  try {
+    for (int t = 1; t < threads; ++t)
+      others.emplace_back([&, t] {
+        begin_together();
+        work(t);
+      });
+  } catch (const std::system_error&) {  // no room for another: those that wait go on, and end
+    waiting = 0;
+    throw;
+  }
+  begin_together();
+  const double begin = clock_seconds(threads == 1);
+  work(0);
+  others.clear();  // when they have ended
+  return clock_seconds(threads == 1) - begin;
+}
+
+/// Operations a second over all threads: the best of a few runs, each long enough to reach the steady clock.
 double rate(const ProductLoop& loop, int threads) {
   if (loop.run == nullptr) return 0;
   double best = 0;
   for (int attempt = 0; attempt < 4; ++attempt) {
-    std::atomic<int> waiting{threads};
     std::atomic<long> calls{0};
-    const auto body = [&] {
-      loop.run();
-      --waiting;
-      while (waiting.load() > 0) std::this_thread::yield();
+    const double seconds = seconds_on(threads, loop.run, [&](int) {
       const auto end = Clock::now() + std::chrono::milliseconds(40);
       long own = 0;
       while (Clock::now() < end) {
@@ -129,13 +153,7 @@ double rate(const ProductLoop& loop, int threads) {
         ++own;
       }
       calls += own;
-    };
-    std::vector<std::thread> others;
-    for (int t = 1; t < threads; ++t) others.emplace_back(body);
-    const double begin = clock_seconds(threads == 1);
-    body();
-    for (auto& other : others) other.join();
-    const double seconds = clock_seconds(threads == 1) - begin;
+    });
     best = std::max(best, static_cast<double>(calls.load()) * loop.operations / seconds);
   }
   return best;
@@ -158,18 +176,8 @@ double read_rate(int threads) {
   std::memset(buffer.data(), 1, buffer.bytes());
   double best = 0;
   for (int attempt = 0; attempt < 4; ++attempt) {
-    std::atomic<int> waiting{threads};
-    const auto body = [&](int t) {
-      --waiting;
-      while (waiting.load() > 0) std::this_thread::yield();
-      read_all(buffer.data() + static_cast<std::size_t>(t) * kBytes, kBytes);
-    };
-    std::vector<std::thread> others;
-    const double begin = clock_seconds(threads == 1);
-    for (int t = 1; t < threads; ++t) others.emplace_back(body, t);
-    body(0);
-    for (auto& other : others) other.join();
-    const double seconds = clock_seconds(threads == 1) - begin;
+    const double seconds = seconds_on(
+        threads, [] {}, [&](int t) { read_all(buffer.data() + static_cast<std::size_t>(t) * kBytes, kBytes); });
     best = std::max(best, static_cast<double>(kBytes) * threads / seconds);
   }
   return best;

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
-extern "C" int pthread_create(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*) noexcept {
+extern "C" [[gnu::visibility("default")]] int pthread_create(pthread_t*, const pthread_attr_t*, void* (*)(void*),
+                                                             void*) noexcept {
   return EAGAIN;
 }

@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <type_traits>
 
 namespace tilesmith::capi::python {
 
@@ -28,9 +30,25 @@ struct Method {  // PyMethodDef
 };
 constexpr int kFastCall = 0x0080;  // METH_FASTCALL: arguments by position
 
-/// A function that may wait for Python's lock. Up to 3.13, Python ends a thread (pthread_exit) that wants the lock of
-/// an interpreter at its end: a daemon thread's references would be dropped on the way out, without the lock. Here the
-/// thread waits for the end of the process, as it does since 3.14: https://github.com/python/cpython/issues/87135
+/// Up to 3.13, Python ends a thread (pthread_exit) that wants the lock of an interpreter at its end: a daemon thread's
+/// references would be dropped on the way out, without the lock. Whoever has one of these on the way waits for the end
+/// of the process instead, as threads do since 3.14: https://github.com/python/cpython/issues/87135
+class WaitsWhenEnded {
+ public:
+  WaitsWhenEnded() = default;
+  WaitsWhenEnded(const WaitsWhenEnded&) = delete;
+  WaitsWhenEnded& operator=(const WaitsWhenEnded&) = delete;
+  ~WaitsWhenEnded() {
+    while (!returned_ && std::uncaught_exceptions() == exceptions_) ::pause();
+  }
+  void returned() { returned_ = true; }
+
+ private:
+  bool returned_ = false;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+/// A function that may wait for Python's lock.
 template <class Function>
 class Waits;
 template <class Result, class... Arguments>
@@ -42,10 +60,14 @@ class Waits<Result(Arguments...)> {
     return *this;
   }
   Result operator()(Arguments... arguments) const {
-    try {
-      return function_(arguments...);
-    } catch (...) {  // the thread is being ended: nothing else comes out of C
-      for (;;) ::pause();
+    WaitsWhenEnded thread;
+    if constexpr (std::is_void_v<Result>) {
+      function_(arguments...);
+      thread.returned();
+    } else {
+      const Result result = function_(arguments...);
+      thread.returned();
+      return result;
     }
   }
 

@@ -252,10 +252,8 @@ struct BandedData {
 extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, ts::cfg::kBlocksPerSm)
     TS_ENTRY(const __grid_constant__ TsCudaConvTileMaps maps, const __grid_constant__ TsCudaConvArgs args) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  constexpr int kWidth = ts::conv::kChannels;
-  const int blocks = ts::ceil_div(static_cast<int>(args.groups), kWidth);
-  const int part = static_cast<int>(blockIdx.x) / blocks, block = static_cast<int>(blockIdx.x) - part * blocks;
-  const ts::conv::BandedData kernel{maps, args, ts::conv::Shape::whole(args), block * kWidth,
+  const auto own = ts::conv::Share::of(static_cast<int>(args.groups), ts::conv::kChannels);
+  const ts::conv::BandedData kernel{maps, args, ts::conv::Shape::whole(args), own.first_channel,
                                     ts::conv::aligned<ts::conv::kTileAlignment>(dynamic_shared)};
-  kernel.run(part);
+  kernel.run(own.run);
 }

@@ -150,8 +150,7 @@ extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, ts::cfg::kBlock
   extern __shared__ __align__(16) unsigned char dynamic_shared[];
   ts::wait_for_previous_kernel();
   ts::let_next_kernel_start();
-  const int width = 2 * args.lanes, blocks = ts::ceil_div(static_cast<int>(args.groups), width);
-  const int part = static_cast<int>(blockIdx.x) / blocks, block = static_cast<int>(blockIdx.x) - part * blocks;
-  const ts::conv::DepthwiseData kernel{args, ts::conv::Shape(args), block * width, dynamic_shared};
-  kernel.run(part);
+  const auto own = ts::conv::Share::of(static_cast<int>(args.groups), 2 * args.lanes);
+  const ts::conv::DepthwiseData kernel{args, ts::conv::Shape(args), own.first_channel, dynamic_shared};
+  kernel.run(own.run);
 }

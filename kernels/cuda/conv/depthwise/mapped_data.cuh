@@ -152,9 +152,8 @@ struct MappedDepthwise {
 extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, ts::cfg::kBlocksPerSm)
     TS_ENTRY(const __grid_constant__ TsCudaConvTileMaps maps, const __grid_constant__ TsCudaConvArgs args) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  const int blocks = ts::ceil_div(static_cast<int>(args.groups), ts::cfg::kChannels);
-  const int part = static_cast<int>(blockIdx.x) / blocks, block = static_cast<int>(blockIdx.x) - part * blocks;
-  const ts::conv::MappedDepthwise kernel{maps, args, ts::conv::Shape::whole(args), block * ts::cfg::kChannels,
+  const auto own = ts::conv::Share::of(static_cast<int>(args.groups), ts::cfg::kChannels);
+  const ts::conv::MappedDepthwise kernel{maps, args, ts::conv::Shape::whole(args), own.first_channel,
                                          ts::conv::aligned<ts::conv::kTileAlignment>(dynamic_shared)};
-  kernel.run(part);
+  kernel.run(own.run);
 }

@@ -96,6 +96,16 @@ struct Shape {
   TS_DEVICE int strip() const { return static_cast<int>(threadIdx.x) / lanes; }
 };
 
+// What a block has of channels that are cut by so many a block, and of runs of tiles, each of which as many blocks share.
+struct Share {
+  int first_channel, run;
+
+  static TS_DEVICE Share of(int channels, int of_block) {
+    const int blocks = ceil_div(channels, of_block), run = static_cast<int>(blockIdx.x) / blocks;
+    return {(static_cast<int>(blockIdx.x) - run * blocks) * of_block, run};
+  }
+};
+
 struct Step {
   int wanted;         // 0: the run is over
   int first, last;    // of the tile

@@ -205,9 +205,7 @@ extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, ts::cfg::kBlock
   extern __shared__ __align__(16) unsigned char dynamic_shared[];
   ts::wait_for_previous_kernel();
   ts::let_next_kernel_start();
-  constexpr int kWidth = 2 * ts::conv::kLanes;
-  const int channels = static_cast<int>(args.groups) * ts::cfg::kChannels, blocks = ts::ceil_div(channels, kWidth);
-  const int part = static_cast<int>(blockIdx.x) / blocks, block = static_cast<int>(blockIdx.x) - part * blocks;
-  const ts::conv::GroupedData kernel{args, ts::conv::Shape::whole(args), block * kWidth, dynamic_shared};
-  kernel.run(part);
+  const auto own = ts::conv::Share::of(static_cast<int>(args.groups) * ts::cfg::kChannels, 2 * ts::conv::kLanes);
+  const ts::conv::GroupedData kernel{args, ts::conv::Shape::whole(args), own.first_channel, dynamic_shared};
+  kernel.run(own.run);
 }

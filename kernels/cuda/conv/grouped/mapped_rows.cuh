@@ -127,11 +127,9 @@ struct MappedRows {
 template <class Kernel>
 TS_DEVICE void run_strips(const TsCudaConvTileMaps& maps, const TsCudaConvArgs& args) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  constexpr int kWidth = 2 * kLanes;
-  const int channels = static_cast<int>(args.groups) * cfg::kChannels, blocks = ceil_div(channels, kWidth);
-  const int part = static_cast<int>(blockIdx.x) / blocks, block = static_cast<int>(blockIdx.x) - part * blocks;
-  const Kernel kernel{maps, args, Shape::whole(args), block * kWidth, aligned<kTileAlignment>(dynamic_shared)};
-  const Run run_of_tiles = Run::of(args, part);
+  const auto own = Share::of(static_cast<int>(args.groups) * cfg::kChannels, 2 * kLanes);
+  const Kernel kernel{maps, args, Shape::whole(args), own.first_channel, aligned<kTileAlignment>(dynamic_shared)};
+  const Run run_of_tiles = Run::of(args, own.run);
   run_mapped(
       reinterpret_cast<Step*>(kernel.shared + kStepOffset), smem_address(kernel.shared) + kBarrierOffset,
       [&](int number) { return kernel.plan(run_of_tiles, number); },

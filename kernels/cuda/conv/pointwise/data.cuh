@@ -135,10 +135,5 @@ struct Pointwise {
 
 extern "C" __global__ void __launch_bounds__(ts::conv::kThreads, ts::cfg::kBlocksPerSm)
     TS_ENTRY(const __grid_constant__ TsCudaConvArgs args) {
-  extern __shared__ __align__(64) unsigned char dynamic_shared[];
-  ts::wait_for_previous_kernel();
-  ts::let_next_kernel_start();
-  const int block = static_cast<int>(blockIdx.x), group = block / args.splits;
-  ts::conv::Pointwise{{args, ts::smem_address(dynamic_shared), static_cast<int>(threadIdx.x) & 31, group}}.run(
-      block - group * args.splits);
+  ts::conv::run_group<ts::conv::Pointwise>(args);
 }

@@ -155,4 +155,16 @@ struct Product {
   }
 };
 
+// The kernel of a group, whose blocks follow each other: `Kernel` is made of a Product, and run(block) is what that one of
+// the group's blocks does.
+template <class Kernel>
+TS_DEVICE void run_group(const TsCudaConvArgs& args) {
+  extern __shared__ __align__(64) unsigned char dynamic_shared[];
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  const int block = static_cast<int>(blockIdx.x), group = block / args.splits;
+  const Kernel kernel{Product{args, smem_address(dynamic_shared), static_cast<int>(threadIdx.x) & 31, group}};
+  kernel.run(block - group * args.splits);
+}
+
 }  // namespace ts::conv

@@ -163,12 +163,13 @@ constexpr CudaConvRule kWindowRules[] = {
      "which spilled beside its sums; so did 16 to 20 bytes of tiles of 256x128, and 8 to 12 of parts of 128x128, "
      "beside "
      "a tensor that is added; so did 8 bytes of parts of 128x128 with 32-bit results that leave 16 bytes at a time, "
-     "beside such a tensor (ptxas 13.0)",
+     "beside such a tensor or two vectors (ptxas 13.0)",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
        const bool full = (a.tile[0] == 256 || a.split_k) && a.tile[1] > 64;
        const bool adds = full && std::ranges::any_of(s.signature().epilogue_ops, reads_tensor);
-       if (adds && a.split_k && a.vector[2] == 4) return false;  // of 32 bits
+       const bool two_vectors = full && std::ranges::count_if(s.signature().epilogue_ops, reads_vector) > 1;
+       if ((adds || two_vectors) && a.split_k && a.vector[2] == 4) return false;  // of 32 bits
        return a.vector[2] > 1 || (!a.ping_pong && !adds);
      },
      [](const CudaConvSubject& s) {

@@ -46,7 +46,25 @@ Source checked_source(const KernelConfig& config, const CudaSpec& spec) {
   return source;
 }
 
-using CudaConvKernels = testing::NvrtcFixture;
+struct CudaConvKernels : testing::NvrtcFixture {
+  /// Of a pipeline's kernels of bf16 for sm_90a those that are wanted, in each direction and with each epilogue.
+  template <class Wanted>
+  void are_healthy(Pipeline pipeline, std::size_t at_least, int step, Wanted wanted) {
+    const CudaSpec spec = chip_of("sm_90a");
+    std::vector<Source> sources;
+    enumerate_cuda_conv(spec, [&](const KernelConfig& config) {
+      const auto& s = std::get<ConvSignature>(config.signature);
+      if (config.algorithm.pipeline == pipeline && s.data_type == DataType::bf16 && wanted(config.algorithm, s))
+        sources.push_back(checked_source(config, spec));
+      return true;
+    });
+    EXPECT_GE(sources.size(), at_least);
+    compile_all(testing::some(sources, step), [](std::size_t, const ResourceReport&) {});
+  }
+  void are_healthy(Pipeline pipeline, std::size_t at_least) {
+    are_healthy(pipeline, at_least, 5, [](const Algorithm&, const ConvSignature&) { return true; });
+  }
+};
 
 // Every kind of kernel: each row of the table in each direction, with its narrowest accesses, where addresses take most
 // registers, and with its widest. Spills are errors of the compile.
@@ -108,19 +126,20 @@ TEST_F(CudaConvKernels, CopiesOfChannelsAreHealthy) {
   compile_all(sources, [](std::size_t, const ResourceReport&) {});
 }
 
-// All rows of filters of one tap, each direction and epilogue: pixels, sums and what an epilogue reads are in
-// registers.
+// Pixels, sums and what an epilogue reads are in registers; of boxes also the numbers of two.
 TEST_F(CudaConvKernels, FiltersOfOneTapAreHealthy) {
-  const CudaSpec spec = chip_of("sm_90a");
-  std::vector<Source> sources;
-  enumerate_cuda_conv(spec, [&](const KernelConfig& config) {
-    const auto& s = std::get<ConvSignature>(config.signature);
-    if (config.algorithm.pipeline == Pipeline::pointwise && s.data_type == DataType::bf16)
-      sources.push_back(checked_source(config, spec));
-    return true;
+  are_healthy(Pipeline::pointwise, 100);
+}
+TEST_F(CudaConvKernels, BoxesOfFewChannelsAreHealthy) {
+  are_healthy(Pipeline::direct, 100);
+}
+
+// Beside scales and a bias results of 32 bits that leave 16 bytes at a time took 8 bytes more than the registers.
+TEST_F(CudaConvKernels, SplitSumsBesideTwoVectorsAreHealthy) {
+  are_healthy(Pipeline::warp_specialized, 6, 1, [](const Algorithm& a, const ConvSignature& s) {
+    return a.split_k && s.direction == ConvDirection::forward && s.type_out == DataType::fp32 && a.tile[1] == 128 &&
+           s.epilogue_ops == GemmEpilogue{EpilogueOp::scale_n, EpilogueOp::bias, EpilogueOp::relu};
   });
-  EXPECT_GE(sources.size(), 100u);
-  compile_all(testing::some(sources, 5), [](std::size_t, const ResourceReport&) {});
 }
 
 TEST(CudaConvSources, WhatARuleRefusesIsNotGenerated) {

@@ -23,12 +23,14 @@ struct TsCudaConvOperand {
 };
 
 /* Of templates that take boxes of results (conv/direct). By coordinate: results of a box, the most taps of a phase, the
- * pixels that these meet, pixels from a result to the next, and from a tap to the next. Work is numbered by phase, group,
- * columns of the result's channels, image, and box by coordinate: how many there are of each, and how far on a block's
- * next one is, digit by digit. */
+ * pixels that these meet, pixels from a result to the next, and from a tap to the next. Neighbouring blocks have
+ * `beside` groups and columns of the result's channels, each its own for good. Work of such blocks together is numbered
+ * by phase, group and columns (of those that are not beside each other), image, and box by coordinate: how many there
+ * are of each, and how far on their next one is, digit by digit. */
 enum { TS_CONV_BOX_DIGITS = 7 };
 struct TsCudaConvBoxes {
   int results[3], taps[3], pixels[3], apart[3], hop[3];
+  int beside[2]; /* groups, columns; the grid is a multiple of their product */
   int size[TS_CONV_BOX_DIGITS], step[TS_CONV_BOX_DIGITS];
 };
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "choose/conv/cuda_work.hpp"
 #include "choose/rounding.hpp"
@@ -66,6 +67,20 @@ struct DirectShape {
 std::int64_t even_size(std::int64_t results, std::int64_t most) {
   const std::int64_t size = std::min(results, most);
   return size < 1 ? 0 : ceil_div(results, ceil_div(results, size));
+}
+
+/// How many groups, and columns of one, neighbouring blocks take side by side: whole shares of them, as many as leave
+/// no more than one block of thirty-two without work.
+std::pair<std::int64_t, std::int64_t> beside_each_other(std::int64_t blocks, std::int64_t groups,
+                                                        std::int64_t columns) {
+  const auto suit = [&](std::int64_t together) { return blocks % together * 32 <= blocks; };
+  const auto most = [&](std::int64_t all, std::int64_t each) {
+    std::int64_t share = std::min(all, blocks / each);
+    while (share > 1 && (all % share != 0 || !suit(share * each))) --share;
+    return std::max<std::int64_t>(share, 1);
+  };
+  const std::int64_t of_columns = most(columns, 1);
+  return {of_columns == columns ? most(groups, columns) : 1, of_columns};
 }
 
 /// What share of the most taps of a phase its phases have in the mean.
@@ -174,8 +189,13 @@ class DirectBoxes {
     w.items = launch.items;
     w.stage_bytes = launch.pixels * shape_.pitch;
     w.shared_bytes = launch.shared_bytes;
-    w.blocks = launch.blocks;
-    std::int64_t rest = w.blocks;
+    const auto [groups, columns] = beside_each_other(launch.blocks, sizes[1], sizes[2]);
+    w.boxes.beside[0] = static_cast<int>(groups);
+    w.boxes.beside[1] = static_cast<int>(columns);
+    sizes[1] /= groups;
+    sizes[2] /= columns;
+    std::int64_t rest = launch.blocks / (groups * columns);
+    w.blocks = rest * groups * columns;
     for (std::size_t i = sizes.size(); i-- > 0;) {
       w.boxes.size[i] = static_cast<int>(sizes[i]);
       w.boxes.step[i] = static_cast<int>(i > 0 ? rest % sizes[i] : rest);

@@ -10,6 +10,7 @@
 #include "instances/conv/cuda_resources.hpp"
 #include "instances/conv/cuda_window.hpp"
 #include "problem/conv/problem.hpp"
+#include "problem/operations.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -490,6 +491,55 @@ TEST(CudaConvChoice, DirectBoxesCoverResults) {
       }
       EXPECT_GT(found, 0u);
     }
+}
+
+// Blocks take each piece of work once, as kernels/cuda/conv/direct/boxes.cuh walks it. Where many groups or columns
+// keep most SMs busy, neighbouring blocks have them, and each keeps its own.
+TEST(CudaConvChoice, DirectBlocksTakeEachBoxOnce) {
+  struct Layer {
+    std::int64_t batch, groups, c, k, in_w;
+    bool beside;
+  };
+  for (const Layer& layer :
+       {Layer{36, 1, 8, 184, 7157, true}, Layer{16, 12, 32, 32, 2000, true}, Layer{3, 11, 16, 88, 700, true},
+        Layer{2, 1, 8, 264, 40, true}, Layer{1, 509, 4, 4, 900, false}, Layer{1, 1021, 4, 4, 130, false}}) {
+    const ConvProblem p{.data_type = DataType::bf16,
+                        .type_out = DataType::bf16,
+                        .type_bias = DataType::bf16,
+                        .batch = layer.batch,
+                        .groups = layer.groups,
+                        .c = layer.c,
+                        .k = layer.k,
+                        .in_w = layer.in_w,
+                        .filter_w = 3};
+    SCOPED_TRACE(identity_of(p));
+    std::size_t found = 0;
+    const auto ranking = rank(hopper(), p);
+    ASSERT_TRUE(ranking);
+    for (const Candidate& candidate : ranking->candidates) {
+      const KernelConfig& config = candidate.recipe.main();
+      if (config.algorithm.pipeline != Pipeline::direct) continue;
+      ++found;
+      const CudaConvLaunch launch = cuda_conv_launch(config, hopper(), p);
+      const TsCudaConvBoxes& boxes = launch.boxes;
+      const std::int64_t together = std::int64_t{boxes.beside[0]} * boxes.beside[1];
+      ASSERT_EQ(launch.blocks % together, 0);
+      EXPECT_EQ(boxes.beside[0] * boxes.size[1], layer.groups);
+      EXPECT_EQ(boxes.beside[1] * boxes.size[2], (layer.k + config.algorithm.tile[1] - 1) / config.algorithm.tile[1]);
+      if (layer.beside) {
+        EXPECT_EQ(boxes.size[1] * boxes.size[2], 1) << "a block brings filters once";
+      }
+      const std::int64_t blocks = launch.blocks / together;
+      std::int64_t all = 1, step = 0;
+      for (int i = 0; i < TS_CONV_BOX_DIGITS; ++i) {
+        all *= boxes.size[i];
+        step = step * boxes.size[i] + boxes.step[i];
+      }
+      EXPECT_EQ(step, blocks) << "what these have together is taken by turns";
+      EXPECT_LE(blocks, all) << "every block has work";
+    }
+    EXPECT_GT(found, 0u);
+  }
 }
 
 }  // namespace

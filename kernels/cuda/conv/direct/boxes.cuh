@@ -60,12 +60,18 @@ struct Boxes {
 };
 
 // A block's work, digit by digit, the last of which changes fastest: phase, group, columns of the result's channels,
-// image, and the box by coordinate.
+// image, and the box by coordinate. What lies beside each other in memory is read and written at a time: neighbouring
+// blocks have neighbouring columns and groups of a box, so that parts of a sector of the result meet in the cache.
 struct Item {
   int digit[TS_CONV_BOX_DIGITS];
+  int own_group, own_columns;  // of those that are beside each other
 
-  static TS_DEVICE Item at(const TsCudaConvBoxes& sizes, u32 number) {
+  static TS_DEVICE Item at(const TsCudaConvBoxes& sizes, u32 block) {
     Item it;
+    const u32 groups = block / static_cast<u32>(sizes.beside[1]);
+    u32 number = groups / static_cast<u32>(sizes.beside[0]);
+    it.own_columns = static_cast<int>(block - groups * static_cast<u32>(sizes.beside[1]));
+    it.own_group = static_cast<int>(groups - number * static_cast<u32>(sizes.beside[0]));
 #pragma unroll
     for (int i = TS_CONV_BOX_DIGITS - 1; i > 0; --i) {
       const u32 higher = number / static_cast<u32>(sizes.size[i]);
@@ -78,6 +84,7 @@ struct Item {
   // The block's next one.
   TS_DEVICE Item next(const TsCudaConvBoxes& sizes) const {
     Item it;
+    it.own_group = own_group, it.own_columns = own_columns;
     int carry = 0;
 #pragma unroll
     for (int i = TS_CONV_BOX_DIGITS - 1; i > 0; --i) {
@@ -91,8 +98,10 @@ struct Item {
   TS_DEVICE bool is_there(const TsCudaConvBoxes& sizes) const { return digit[0] < sizes.size[0]; }
 
   TS_DEVICE int phase() const { return digit[0]; }
-  TS_DEVICE int group() const { return digit[1]; }
-  TS_DEVICE int column() const { return digit[2] * cfg::kTileN; }
+  TS_DEVICE int group(const TsCudaConvBoxes& sizes) const { return digit[1] * sizes.beside[0] + own_group; }
+  TS_DEVICE int column(const TsCudaConvBoxes& sizes) const {
+    return (digit[2] * sizes.beside[1] + own_columns) * cfg::kTileN;
+  }
   TS_DEVICE int image() const { return digit[3]; }
   TS_DEVICE int box(int d) const { return digit[4 + d]; }
   TS_DEVICE bool shares_filters(const Item& other) const {

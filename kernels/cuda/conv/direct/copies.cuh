@@ -29,7 +29,7 @@ struct Copies {
     int at[3], size[3];
     bool inside = true;
     const char* base = static_cast<const char*>(kForward ? args.x : args.y) +
-                       (it.image() * s.batch + it.group() * s.group) * kElementBytes;
+                       (it.image() * s.batch + it.group(boxes.sizes) * s.group) * kElementBytes;
     const char* begin = base + read * kReadBytes;
 #pragma unroll
     for (int d = 0; d < 3; ++d) {
@@ -76,9 +76,11 @@ struct Copies {
     constexpr int kReads = 8 / cfg::kRead;
     const TsCudaConvArgs& args = tables.args;
     const TsConvStrides& s = args.w_strides;
-    const int columns_left = tables.columns() - it.column();
-    const char* const base = static_cast<const char*>(args.w) +
-                             (it.group() * s.group + it.column() * (kForward ? s.batch : s.channel)) * kElementBytes;
+    const TsCudaConvBoxes& sizes = tables.boxes.sizes;
+    const int first_column = it.column(sizes), columns_left = tables.columns() - first_column;
+    const char* const base =
+        static_cast<const char*>(args.w) +
+        (it.group(sizes) * s.group + first_column * (kForward ? s.batch : s.channel)) * kElementBytes;
     const int all = round_up(tables.units_of(p), 2) * cfg::kTileN * kReads;
 #pragma unroll 2
     for (int i = static_cast<int>(threadIdx.x); i < all; i += kThreads) {

@@ -68,7 +68,8 @@ struct Results {
   TS_DEVICE void store_as(const Item& it, const Phase& p, const Sums& sums) const {
     const TsCudaConvArgs& args = tables.args;
     const TsConvStrides& s = strides();
-    char* begin = static_cast<char*>(args.out) + (it.group() * s.group + it.image() * s.batch) * kBytes;
+    char* begin =
+        static_cast<char*>(args.out) + (it.group(tables.boxes.sizes) * s.group + it.image() * s.batch) * kBytes;
     int left[3];  // results of the box that exist
     bool whole = true;
 #pragma unroll
@@ -114,13 +115,13 @@ struct Results {
       }
 #pragma unroll
       for (int n = 0; n < kEights; n += 2) {
-        const int column = it.column() + 8 * n;
+        const int column = it.column(tables.boxes.sizes) + 8 * n;
         float v[8];
 #pragma unroll
         for (int e = 0; e < 8; ++e) v[e] = sums[m][n + e / 4][e % 4];
         if constexpr (cfg::kEpilogueLength > 0) {
           const int lane = static_cast<int>(threadIdx.x) & 31;
-          const ColumnPlace place{0, column + 2 * (lane & 3), 16, tables.columns(), it.group()};
+          const ColumnPlace place{0, column + 2 * (lane & 3), 16, tables.columns(), it.group(tables.boxes.sizes)};
           Operands<0, 16> operands;
           operands.load(tables.args, place);
           operands.apply(tables.args, place, v, {});

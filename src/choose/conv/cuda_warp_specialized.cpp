@@ -247,7 +247,7 @@ double split_weight_seconds(const KernelConfig& config, const CudaGemmTile& row,
   const double beside = rows.shared_ns + (straddles(p, taps) ? rows.data_straddle_ns : 0);
   const double of_x = 1 + (taps == 1 ? 0 : taps * beside / rows.ns);
   const double columns =
-      static_cast<double>(a.tile[0]) / a.cluster[1] + of_x * static_cast<double>(a.tile[1]) / a.cluster[0];
+      static_cast<double>(a.tile[0]) / a.cluster[1] + (of_x - 1 + 1.0 / a.cluster[0]) * static_cast<double>(a.tile[1]);
   const double cached = static_cast<double>(work.items) * steps * columns * 128 / spec.conv.cache_bytes_per_second;
   const double parts =
       static_cast<double>(work.places * cuda_conv_resources(config).part_bytes) / spec.conv.join.split_bytes_per_second;

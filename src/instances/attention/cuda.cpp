@@ -75,7 +75,9 @@ bool tile_m_is_whole(const Subject& s) {
   if (s.is_decode_wgmma()) {
     const bool are_columns = s.signature().latent && has_narrow_cache(s.signature());
     const int slabs = (s.signature().head_dim_v + 127) / 128;  // columns of values come 128 at a time
-    return s.tile_m() == 64 || (are_columns && (s.tile_m() == 16 || (s.tile_m() == 32 && slabs != 3)));
+    const bool is_window_with_lse = s.signature().mask == MaskKind::generic && s.signature().lse;
+    const bool fits_32 = slabs != 3 && !is_window_with_lse;
+    return s.tile_m() == 64 || (are_columns && (s.tile_m() == 16 || (s.tile_m() == 32 && fits_32)));
   }
   if (s.is_decode()) return s.tile_m() >= 16 && s.tile_m() % 16 == 0 && 16 * kDecodeWarps % s.tile_m() == 0;
   return s.tile_m() >= 16 && s.tile_m() <= 256 && s.tile_m() % 16 == 0;
@@ -245,11 +247,13 @@ constexpr Rule<Subject> kRules[] = {
     {"tile_m_is_whole_groups",
      "query rows come in warpgroups of 64, up to 3, for decode_wgmma one, or beside latent rows of 8 bits, where they "
      "are a product's columns, 16, 32 or 64, but not 32 beside 257 to 384 columns of values, which spilled 80 to 96 "
-     "bytes (ptxas 13.0); or portably in warps of 16, up to 16, for decode 1, 2 or 4",
+     "bytes (ptxas 13.0), or with a generic mask and the log-sum-exp, 32 to 40 bytes; or portably in warps of 16, up "
+     "to 16, for decode 1, 2 or 4",
      tile_m_is_whole,
      [](const Subject& s) {
-       return fmt::format("tile_m {}, groups of {}, head_dim_v {}", s.tile_m(),
-                          s.is_warp_specialized() || s.is_decode_wgmma() ? 64 : 16, s.signature().head_dim_v);
+       return fmt::format("tile_m {}, groups of {}, head_dim_v {}, mask {}, lse {}", s.tile_m(),
+                          s.is_warp_specialized() || s.is_decode_wgmma() ? 64 : 16, s.signature().head_dim_v,
+                          name_of(s.signature().mask), s.signature().lse);
      }},
     {"tile_n_is_whole_steps",
      "keys come in products of depth 16, for decode one for each team of warps, for dropout, a copied bias and "

@@ -218,8 +218,23 @@ TEST_F(CudaAttentionKernels, NarrowLatentRowsByWgmmaAreHealthy) {
             return true;
           });
         }
-  EXPECT_EQ(configs.size(), 72u);
+  EXPECT_EQ(configs.size(), 68u);
   check_instances(testing::some(configs, 5), true);
+}
+
+// Those of 32 queries once spilled 32 bytes.
+TEST_F(CudaAttentionKernels, NarrowLatentRowsOfWindowsWithALogSumExpAreHealthy) {
+  std::vector<KernelConfig> configs;
+  for (const KvElements cache : {KvElements::int8, KvElements::fp8}) {
+    AttentionSignature signature = signature_of(576, 512, DataType::bf16, MaskKind::generic);
+    signature.latent = signature.lse = signature.paged_kv = true, signature.cache = cache;
+    enumerate_cuda_attention(arch("sm_90a"), signature, std::array{1}, [&](const KernelConfig& config) {
+      if (config.algorithm.pipeline == Pipeline::decode_wgmma) configs.push_back(config);
+      return true;
+    });
+  }
+  EXPECT_EQ(configs.size(), 4u);
+  check_instances(configs, true);
 }
 
 TEST_F(CudaAttentionKernels, RowsThatEndWithinAColumnAreHealthy) {

@@ -209,6 +209,8 @@ TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
   decode("tile_m_is_whole_groups", [&](K&, S& s, A& a) { narrow_latent(s, a), a.tile[0] = 48; });
   decode("tile_m_is_whole_groups",
          [&](K&, S& s, A& a) { narrow_latent(s, a), a.tile[0] = 32, s.head_dim_qk = 448, s.head_dim_v = 384; });
+  decode("tile_m_is_whole_groups",
+         [&](K&, S& s, A& a) { narrow_latent(s, a), a.tile[0] = 32, s.mask = MaskKind::generic, s.lse = true; });
   decode("latent_rows_are_wide", [&](K&, S& s, A& a) { narrow_latent(s, a), a.tile[1] = 64; });
   decode("latent_rows_are_wide", [&](K&, S& s, A& a) { narrow_latent(s, a), a.stages = 2; });
   decode("latent_rows_are_wide", [&](K&, S& s, A& a) { narrow_latent(s, a), a.late_wait = true; });

@@ -115,6 +115,24 @@ TEST_F(CudaConvKernels, FirstLayersWithABiasAreHealthyOfFewFilters) {
   compile_all(sources, [](std::size_t, const ResourceReport&) {});
 }
 
+// On sm_80 such kernels took more registers than on other chips, and up to 24 bytes went to memory.
+TEST_F(CudaConvKernels, SmallGroupsAreHealthyOnOlderChips) {
+  std::vector<Source> sources;
+  for (const char* arch : {"sm_80", "sm_89"}) {
+    const CudaSpec spec = chip_of(arch);
+    std::vector<Source> own;
+    enumerate_cuda_conv(spec, [&](const KernelConfig& config) {
+      const Algorithm& a = config.algorithm;
+      if (a.pipeline == Pipeline::grouped && !is_mapped(a) && a.tile[0] == 4 && a.wave[0] == 8 && !a.split_k)
+        own.push_back(checked_source(config, spec));
+      return true;
+    });
+    EXPECT_FALSE(own.empty()) << arch;
+    std::ranges::move(testing::some(own, 61), std::back_inserter(sources));
+  }
+  compile_all(sources, [](std::size_t, const ResourceReport&) {});
+}
+
 TEST_F(CudaConvKernels, CopiesOfChannelsAreHealthy) {
   const CudaSpec spec = chip_of("sm_90a");
   std::vector<Source> sources;

@@ -297,6 +297,11 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
     for (const RuleVerdict& verdict : cuda_conv_verdicts({config, conv_arch("sm_90a")}))
       EXPECT_TRUE(seen.contains(std::string(verdict.rule))) << verdict.rule;
   EXPECT_EQ(refusing(window, "sm_80"), "chip_offers_pipeline") << "wgmma is Hopper's";
+  KernelConfig small_groups = grouped;
+  small_groups.algorithm.tile[0] = 4, small_groups.algorithm.wave[0] = 8;
+  small_groups.algorithm.subtile = {4, 32}, small_groups.algorithm.block_per_cu = 2;
+  EXPECT_EQ(refusing(small_groups, "sm_89"), "");
+  EXPECT_EQ(refusing(small_groups, "sm_80"), "registers_hold_sums");
 }
 
 }  // namespace

@@ -129,10 +129,11 @@ nlohmann::json cpu_json(const std::vector<CpuSpec>& specs) {
     cpu["error"] = machine.error().text();
   }
   for (const CpuSpec& spec : specs)
-    cpu["levels"].push_back({{"arch", spec.arch.text()},
-                             {"about", spec.about},
-                             {"runs_here", machine && machine->level(spec.arch) != nullptr},
-                             {"missing", machine ? missing_features(spec, machine->features) : spec.features}});
+    cpu["levels"].push_back(
+        {{"arch", spec.arch.text()},
+         {"about", spec.about},
+         {"runs_here", machine && machine->level(spec.arch) != nullptr},
+         {"missing", machine ? missing_features(spec, machine->features) : missing_features(spec, cpu_features())}});
   return cpu;
 }
 
@@ -155,8 +156,9 @@ struct ArchRow {
 std::string why_no_run(const CpuSpec& spec) {
   const Result<CpuMachine>& machine = this_cpu_machine();
   if (machine && machine->level(spec.arch) != nullptr) return {};
-  return fmt::format("this CPU lacks {}",
-                     fmt::join(machine ? missing_features(spec, machine->features) : spec.features, ", "));
+  return fmt::format(
+      "this CPU lacks {}",
+      fmt::join(machine ? missing_features(spec, machine->features) : missing_features(spec, cpu_features()), ", "));
 }
 
 std::string why_no_run(const CudaSpec& spec, const std::vector<CudaSpec>& specs) {

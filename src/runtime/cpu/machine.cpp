@@ -11,6 +11,7 @@
 
 #include "base/env.hpp"
 #include "base/lasting.hpp"
+#include "runtime/cpu/quota.hpp"
 
 namespace tilesmith {
 namespace {
@@ -62,14 +63,6 @@ void read_cpuinfo(CpuMachine& machine) {
   machine.family = fmt::format("{} {}", vendor, family);
 }
 
-/// Whole processors of the cgroup's quota (cpu.max: "200000 100000" is two), or 0 when it has none.
-int cgroup_processors() {
-  std::istringstream in(first_line("/sys/fs/cgroup/cpu.max"));
-  long quota = 0, period = 0;
-  if (!(in >> quota >> period) || quota <= 0 || period <= 0) return 0;
-  return std::max(1, static_cast<int>((quota + period - 1) / period));
-}
-
 /// AMX state is large, so Linux hands it out on request: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA), once per
 /// process (Documentation/arch/x86/xstate.rst).
 bool request_amx() {
@@ -87,12 +80,21 @@ std::vector<std::string> missing_features(const CpuSpec& spec, const std::vector
   return missing;
 }
 
+std::vector<std::string> cpu_features() {
+  CpuMachine machine;
+  read_cpuinfo(machine);
+  return machine.features;
+}
+
 Result<CpuMachine> detect_cpu_machine() {
   CpuMachine machine;
   read_cpuinfo(machine);
+  if (machine.features.empty())
+    return fail(ErrorCode::unsupported, "/proc/cpuinfo does not say what this CPU can do",
+                "/proc mounted, on an x86-64 processor");
   read_caches(machine);
   machine.threads = usable_processors();
-  if (const int quota = cgroup_processors(); quota > 0) machine.threads = std::min(machine.threads, quota);
+  if (const int quota = quota_processors(); quota > 0) machine.threads = std::min(machine.threads, quota);
 
   const auto amx = [](const std::string& feature) { return feature.starts_with("amx_"); };
   if (std::ranges::any_of(machine.features, amx) && !request_amx()) std::erase_if(machine.features, amx);

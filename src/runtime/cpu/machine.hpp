@@ -22,6 +22,9 @@ struct CpuMachine : CpuFacts {
 /// The features among `spec.features` that `features` lacks.
 [[nodiscard]] std::vector<std::string> missing_features(const CpuSpec& spec, const std::vector<std::string>& features);
 
+/// As in /proc/cpuinfo, of a machine that no level fits too; none where /proc is absent.
+[[nodiscard]] std::vector<std::string> cpu_features();
+
 /// Detects this machine; the error says that no level fits and what is missing. AMX counts only when the operating
 /// system grants its use.
 [[nodiscard]] Result<CpuMachine> detect_cpu_machine();

@@ -202,7 +202,8 @@ Result<std::vector<ArchRow>> arch_rows(const std::vector<CpuSpec>& cpu) {
   for (const HipSpec& spec : hip)
     rows.push_back({.arch = std::string(spec.arch.text()),
                     .device = "hip",
-                    .about = spec.about + ": own GEMM kernels, and Composable Kernel's instances",
+                    .about = fmt::format("{}: own {} kernels, and Composable Kernel's instances", spec.about,
+                                         spec.attention_tiles.empty() ? "GEMM" : "attention and GEMM"),
                     .no_build = clang ? "" : clang.error().message,
                     .no_run = why_no_run(spec),
                     .tested = spec.tested});

@@ -234,6 +234,10 @@ TEST(Usage, ArchHasARowForEachArchitecture) {
                         name, out),
             {"--filter", "c.tile_m == 128"});
     EXPECT_EQ(written.code == 0, row["generate"].get<bool>()) << name << ": " << written.errors;
+    if (row["device"] != "hip") continue;
+    const std::string attention =
+        run(fmt::format("list --arch {} --origin own --dtype bf16 --head-dim 64 --count", name)).output;
+    EXPECT_EQ(row["about"].get<std::string>().contains("own attention and GEMM"), attention != "0\n") << row;
   }
   const std::string text = run("arch").output;
   EXPECT_NE(text.find("\ngfx942 "), std::string::npos) << text;

@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   for (const CpuLevel l : {CpuLevel::x86_64_v3, CpuLevel::x86_64_v4, CpuLevel::x86_64_v4_bf16, CpuLevel::x86_64_amx}) {
     if (to_string(l) == level) p.level = l;
   }
-  p.element = *parse_element_type(element);
+  p.element = p.cache = *parse_element_type(element);
   p.instruction = instruction == "amx"  ? Instruction::amx_bf16
                   : instruction == "dp" ? Instruction::dpbf16
                                         : Instruction::fma_f32;

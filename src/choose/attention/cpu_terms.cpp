@@ -10,7 +10,7 @@ namespace tilesmith {
 namespace {
 
 constexpr std::size_t kTasks = 9, kCall = 10, kMemory = 11;  // among kCpuAttentionTerms
-constexpr std::int64_t kDecodeGroup = 8;                     // rows that share the keys of a task
+constexpr std::int64_t kDecodeGroup = 8, kDecodeTile = 16;   // rows that share the keys of a task
 // Queries and keys of packed sequences, as shares of the longest's.
 constexpr double kPackedLengths[][2] = {{0.125, 0.625}, {0.375, 0.125}, {0.625, 0.875}, {0.875, 0.375}};
 
@@ -53,17 +53,19 @@ struct Visible {
   }
 };
 
-Counts decode_counts(const AttentionProblem& p, double lanes, double splits) {
+/// Matrix tiles take as long for one row as for sixteen: their products are in what loads the keys.
+Counts decode_counts(const AttentionProblem& p, bool tiles, double lanes, double splits) {
   const Visible visible(p);
   const auto dims = static_cast<double>(p.head_dim_qk + p.head_dim_v);
   const std::int64_t of_head = p.heads_kv > 0 ? p.heads_q / p.heads_kv * p.seqlen_q : 0;
+  const std::int64_t group = tiles ? kDecodeTile : kDecodeGroup;
   const auto heads = static_cast<double>(p.batch * p.heads_kv);
-  const double groups = heads * static_cast<double>((of_head + kDecodeGroup - 1) / kDecodeGroup);
-  const double rows =
-      heads * (static_cast<double>(of_head / kDecodeGroup * kDecodeGroup) + padded_rows(of_head % kDecodeGroup));
-  const double spread = visible.masked ? static_cast<double>(std::min(p.seqlen_q, kDecodeGroup)) / 2 : 0;
+  const double groups = heads * static_cast<double>((of_head + group - 1) / group);
+  const double last = tiles ? static_cast<double>(of_head % group) : padded_rows(of_head % group);
+  const double rows = heads * (static_cast<double>(of_head / group * group) + last);
+  const double spread = visible.masked ? static_cast<double>(std::min(p.seqlen_q, group)) / 2 : 0;
   const double keys = to_multiple(std::min(static_cast<double>(p.seqlen_k), visible.keys + spread), 16);
-  return {.products = keys * rows * dims / lanes,
+  return {.products = tiles ? 0 : keys * rows * dims / lanes,
           .softmax = keys * rows / lanes,
           .staging = keys * groups * dims / lanes,
           .rows = splits * rows * dims / lanes,
@@ -113,7 +115,9 @@ CpuAttentionTerms terms_of(const AttentionProblem& p, const KernelConfig& config
                            std::int64_t together) {
   if (p.seqlen_q == 0 || p.seqlen_k == 0) return {};
   if (config.algorithm.pipeline == Pipeline::decode)
-    return decode_counts(p, spec.vector_bits_per_cycle / 32.0, splits).terms();
+    return decode_counts(p, config.algorithm.instruction == Instruction::amx_bf16, spec.vector_bits_per_cycle / 32.0,
+                         splits)
+        .terms();
   return flash_counts(p, config.algorithm, spec, together).terms();
 }
 

@@ -39,8 +39,8 @@ Status check(const CpuAttentionParameters& p) {
   const int key_step = tiles ? 32 : 16;
   TS_TRY(holds(p.tile_n >= key_step && p.tile_n % key_step == 0, "tile_n is whole groups of keys"));
   if (decode)
-    return holds(p.tile_m == 1 && !tiles && (!scaled || p.instruction == Instruction::fma_f32),
-                 "decode has tile_m 1 and no matrix tiles, and multiplies elements of 8 bits as fma_f32");
+    return holds(p.tile_m == 1 && (!scaled || p.instruction != Instruction::dpbf16),
+                 "decode has tile_m 1, and elements of 8 bits become floats or the tiles' elements");
   const int query_step = tiles ? 32 : cpu_lanes(p.level);
   return holds(p.tile_m >= query_step && p.tile_m % query_step == 0, "tile_m is whole vectors of queries");
 }
@@ -80,6 +80,7 @@ CpuConstants constants_of(const CpuAttentionParameters& p) {
 }
 
 std::vector<std::string_view> fragments(const CpuAttentionParameters& p) {
+  const bool tiles = p.instruction == Instruction::amx_bf16;
   const bool wide = p.level >= CpuLevel::x86_64_v4;
   std::vector<std::string_view> names = {wide ? "common/vector_avx512.h" : "common/vector_avx2.h",
                                          "common/vector.h",
@@ -94,9 +95,10 @@ std::vector<std::string_view> fragments(const CpuAttentionParameters& p) {
   }
   names.insert(names.end(), {"common/convert.h", "attention/page_vectors.h", "attention/sequence.h"});
   if (p.pipeline == Pipeline::decode) {
-    names.push_back(p.instruction == Instruction::dpbf16 ? "common/product_bf16.h" : "common/product_f32.h");
-    names.insert(names.end(), {"attention/decode.h"});
-  } else if (p.instruction == Instruction::amx_bf16) {
+    names.push_back(product_fragment(p.instruction));
+    names.insert(names.end(), {"attention/decode_rows.h",
+                               tiles ? "attention/decode_amx.h" : "attention/decode_vector.h", "attention/decode.h"});
+  } else if (tiles) {
     names.insert(names.end(), {"attention/query_block.h", "attention/softmax.h", "common/product_amx.h",
                                "attention/amx.h", "attention/fwd.h"});
   } else {
@@ -108,19 +110,22 @@ std::vector<std::string_view> fragments(const CpuAttentionParameters& p) {
 }
 
 CpuTable table_of(const CpuAttentionParameters& p) {
+  CpuTable table{.workspace = "no_workspace", .scratch = "scratch_size"};
+  const bool tiles = p.instruction == Instruction::amx_bf16;
+  if (tiles) {
+    table.thread_begin = "configure_tiles";
+    table.thread_end = "release_tiles";
+  }
   if (p.pipeline == Pipeline::decode) {
-    return {.workspace = "decode_workspace",
-            .scratch = "scratch_size",
-            .stages = {{"split_tasks", "run_split"}, {"combine_tasks", "run_combine"}}};
+    table.workspace = "decode_workspace";
+    table.stages = {{"split_tasks", "run_split"}, {"combine_tasks", "run_combine"}};
+  } else if (tiles) {
+    table.workspace = "packed_size";
+    table.stages = {{"pack_tasks", "run_pack"}, {"query_tasks", "run_query_block"}};
+  } else {
+    table.stages = {{"query_tasks", "run_query_block"}};
   }
-  if (p.instruction == Instruction::amx_bf16) {
-    return {.workspace = "packed_size",
-            .scratch = "scratch_size",
-            .thread_begin = "configure_tiles",
-            .thread_end = "release_tiles",
-            .stages = {{"pack_tasks", "run_pack"}, {"query_tasks", "run_query_block"}}};
-  }
-  return {.workspace = "no_workspace", .scratch = "scratch_size", .stages = {{"query_tasks", "run_query_block"}}};
+  return table;
 }
 
 }  // namespace

@@ -93,12 +93,12 @@ constexpr Rule<Subject> kRules[] = {
                           s.signature().head_dim_qk, s.signature().head_dim_v);
      }},
     {"cache_is_converted",
-     "keys and values of 8 bits become floats in decode, which multiplies them as fma_f32, and the tiles' elements in "
-     "flash; a generic kernel finds them out at run time",
+     "keys and values of 8 bits become floats in decode on vectors, which multiplies them as fma_f32, and the tiles' "
+     "elements in decode on matrix tiles and in flash; a generic kernel finds them out at run time",
      [](const Subject& s) {
        return s.signature().cache == KvElements::as_queries || s.config.algorithm.pipeline == Pipeline::flash ||
               (s.config.algorithm.pipeline == Pipeline::decode &&
-               s.config.algorithm.instruction == Instruction::fma_f32);
+               s.config.algorithm.instruction != Instruction::dpbf16);
      },
      [](const Subject& s) {
        return fmt::format("cache {}, pipeline {}, instruction {}", name_of(s.signature().cache),

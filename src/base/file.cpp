@@ -75,7 +75,7 @@ std::string remedy_of(int reason) {
     case ENOMEM:
       return "free memory";
     case EFBIG:
-      return "a smaller file";
+      return "a smaller file, or a higher limit (ulimit -f)";
     case EMFILE:
       return "fewer open files, or a higher limit (ulimit -n)";
     default:

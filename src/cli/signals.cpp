@@ -34,6 +34,7 @@ std::atomic<int> remembered{0};
 }  // namespace
 
 void watch_signals() {
+  ::signal(SIGXFSZ, SIG_IGN);  // so that a write beyond ulimit -f fails, with a message, and ends nothing in silence
   sigset_t signals;
   ::sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {

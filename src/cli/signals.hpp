@@ -5,7 +5,7 @@
 namespace tilesmith::cli {
 
 /// Has a thread of its own wait for SIGINT, SIGTERM and SIGHUP, those that the program's caller does not have ignored
-/// (nohup). To be called before any other thread is started.
+/// (nohup). To be called before any other thread is started. Writes beyond the limit of a file's size become errors.
 void watch_signals();
 
 /// From now on the first signal ends nothing: it is remembered, for a verb that sums up what it has. The second one

@@ -139,5 +139,16 @@ TEST(Faults, SignalsEndTheProgramItsCompilersAndItsScratch) {
   }
 }
 
+// The limit's signal would end the program without a word.
+TEST(Faults, AFileBeyondTheLimitIsAnError) {
+  const auto folder = TemporaryDirectory::create("tilesmith-limit-test-").value();
+  const ProcessOutcome outcome =
+      testing::run_by("ulimit -f 1; exec \"$0\" \"$@\"",
+                      "generate --arch gfx942 --op gemm --sample 2 --out " + (folder.path() / "out").string());
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.end, ProcessOutcome::End::exited);
+  EXPECT_NE(outcome.errors.find("ulimit -f"), std::string::npos) << outcome.errors;
+}
+
 }  // namespace
 }  // namespace tilesmith

@@ -57,6 +57,7 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
   const bool keep_a = kFloats && (kRowA || keeps_columns_of_a(args, grid));
   const bool keep_b = keeps_rows_of_b(args, grid);
   const bool at_once = kPlain && !kTiles && args.beta == 0 && blocks > 0;
+  const bool claims = !kSplitK && !stream && !(kFloats && at_once && !waits_for_results(args));
   Patch waiting = {};  // computed, but not yet finished: on AMX both go on side by side
   const float* waiting_sums = nullptr;
   for (long long block = first_block; block < end_block; ++block) {
@@ -88,7 +89,7 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
       t.sums = sums + tile % ring * kSumsPerTile;
       const int columns = (int)min_of(kPanel, task.columns - c);
       const Patch patch = {task.batch, task.row + r, task.column + c, t.rows, columns};
-      if (last && !kSplitK && !stream && !(kFloats && at_once)) claim(args, patch);
+      if (claims && last) claim(args, patch);
       t.columns = columns;
       t.d = {};
       if (last && at_once)

@@ -153,18 +153,31 @@ TS_INLINE long long words_of_task(const TsGemmArgs& args) {
   return min_of(kTileWords, max_of(args.k, kMmPlusMm ? args.k2 : 0));
 }
 
-// Where few panels pass them, or A stays in the first-level cache. (Rows of A are never packed.)
-TS_INLINE bool keeps_columns_of_a(const TsGemmArgs& args, const Grid& grid) {
-  constexpr long long kFewPanels = 2, kMostWords = 8192;
-  return kFloats && !kRowA && (grid.columns <= kFewPanels * kPanel || grid.rows * words_of_task(args) <= kMostWords);
+// Lines that lie a multiple of 2 KiB apart share two places of the first-level cache: those that are asked for ahead
+// would put out one another.
+TS_INLINE bool lines_collide(const TsMatrix& matrix) {
+  return matrix.leading % 512 == 0;
 }
 
-// Where few rows pass a panel, so that packing it would cost about as much, or it stays in the first-level cache. Not
-// of a large B with long rows: memory is read in longer runs by kernels of few rows.
+// Where few panels pass them, or they are few. (Rows of A are never packed.)
+TS_INLINE bool keeps_columns_of_a(const TsGemmArgs& args, const Grid& grid) {
+  constexpr long long kFewPanels = 2, kFewWords = 8192, kMostWords = kMasks ? 1 << 15 : kFewWords;
+  const long long size = grid.rows * words_of_task(args);
+  if (!kFloats || kRowA) return false;
+  if (grid.columns <= kFewPanels * kPanel || size <= kFewWords) return true;
+  return size <= kMostWords && !lines_collide(args.a) && !(kMmPlusMm && lines_collide(args.a2));
+}
+
+// Where so few rows pass a panel that packing it would cost about as much, or it stays in the first-level cache. Memory
+// is read in longer runs where B is packed, so of a large B with long rows many rows must pass a panel.
 TS_INLINE bool keeps_rows_of_b(const TsGemmArgs& args, const Grid& grid) {
-  constexpr long long kFewRows = (kMasks ? 8 : 4) * kRows, kMostWords = 64, kFewColumns = 2 * kPanel, kSmallB = 1 << 18;
-  const bool reads_well = args.n <= kFewColumns || max_of(args.k, args.k2) * args.n <= kSmallB;
-  return kWordsAreB && (words_of_task(args) <= kMostWords || (grid.rows <= kFewRows && reads_well));
+  constexpr long long kFewRows = (kMasks ? 8 : 4) * kRows, kFewWords = 64, kFewColumns = 2 * kPanel;
+  constexpr long long kSmallB = 1 << 18, kSmallByRow = 8192;
+  const long long words = words_of_task(args), size = max_of(args.k, args.k2) * args.n;
+  if (!kWordsAreB || words <= kFewWords) return kWordsAreB;
+  if (grid.rows <= kFewRows) return args.n <= kFewColumns || size <= kSmallB;
+  return kMasks && (args.n <= kFewColumns || size <= max_of(kSmallB, kSmallByRow * grid.rows)) &&
+         !lines_collide(args.b) && !(kMmPlusMm && lines_collide(args.b2));
 }
 
 // Whether tasks pack the panels of B that they need themselves, into their scratch: when no other task needs the same,
@@ -175,6 +188,13 @@ TS_INLINE bool packs_in_tasks(const TsGemmArgs& args, const Grid& grid) {
   if (keeps_rows_of_b(args, grid)) return true;
   return kForm == Form::blocked && !kPackedB && grid.row_blocks <= kMostRowBlocks && !goes_by_rows(args, grid) &&
          (!batch_shares_b(args) || args.batch <= 1);
+}
+
+// Of floats that go from registers to D, whether its lines are claimed before the products: short sums do not hide that
+// they are waited for. Results that stay in the first-level cache are not.
+TS_INLINE bool waits_for_results(const TsGemmArgs& args) {
+  constexpr long long kFewWords = 64, kNearResults = 1 << 14;
+  return words_of_task(args) <= kFewWords && args.m * args.n > kNearResults;
 }
 
 constexpr int kFetchedByWord = kTiles ? 16 : 0;

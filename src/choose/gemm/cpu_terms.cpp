@@ -119,21 +119,28 @@ bool goes_by_rows(const GemmProblem& p, const Kernel& kernel, const Tasks& tasks
          kernel.words * tasks.columns <= kernel.tile_m * kernel.tile_k / kernel.pack;
 }
 
+/// lines_collide() there, of a matrix without gaps.
+bool lines_collide(double size) {
+  return std::fmod(size, 512) == 0;
+}
+
 /// Whether a task multiplies rows of B, and columns of A, where they lie: keeps_rows_of_b() and keeps_columns_of_a()
 /// there.
 bool keeps_rows_of_b(const GemmProblem& p, const Kernel& kernel, const Tasks& tasks, bool packed) {
-  constexpr double kMostWords = 64, kFewPanels = 2, kSmallB = 1 << 18;
-  const double few_rows = kernel.lanes == 16 ? 8 : 4;
-  const bool reads_well =
-      kernel.n <= kFewPanels * kernel.columns || static_cast<double>(std::max(p.k, p.k2)) * kernel.n <= kSmallB;
-  return !packed && p.type_a == DataType::fp32 && kernel.row_b &&
-         (std::min(kernel.words, kernel.tile_k) <= kMostWords || (tasks.rows <= few_rows * kernel.rows && reads_well));
+  constexpr double kFewWords = 64, kFewPanels = 2, kSmallB = 1 << 18, kSmallByRow = 8192;
+  if (packed || p.type_a != DataType::fp32 || !kernel.row_b) return false;
+  if (std::min(kernel.words, kernel.tile_k) <= kFewWords) return true;
+  const bool masks = kernel.lanes == 16, few_columns = kernel.n <= kFewPanels * kernel.columns;
+  const double size = static_cast<double>(std::max(p.k, p.k2)) * kernel.n;
+  if (tasks.rows <= (masks ? 8 : 4) * kernel.rows) return few_columns || size <= kSmallB;
+  return masks && (few_columns || size <= std::max(kSmallB, kSmallByRow * tasks.rows)) && !lines_collide(kernel.n);
 }
 bool keeps_columns_of_a(const GemmProblem& p, const Kernel& kernel, const Tasks& tasks) {
-  constexpr double kFewPanels = 2, kMostWords = 8192;
-  return p.type_a == DataType::fp32 && !kernel.row_a &&
-         (tasks.columns <= kFewPanels * kernel.columns ||
-          tasks.rows * std::min(kernel.words, kernel.tile_k) <= kMostWords);
+  constexpr double kFewPanels = 2, kFewWords = 8192;
+  if (p.type_a != DataType::fp32 || kernel.row_a) return false;
+  const double size = tasks.rows * std::min(kernel.words, kernel.tile_k);
+  if (tasks.columns <= kFewPanels * kernel.columns || size <= kFewWords) return true;
+  return kernel.lanes == 16 && size <= 1 << 15 && !lines_collide(kernel.m);
 }
 
 /// Pages in which lie the rows of D that every panel of a task begins, and those of row-major B where the task packs

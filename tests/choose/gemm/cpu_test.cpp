@@ -191,13 +191,21 @@ TEST(CpuGemmTerms, PartsAreVectorsAndShortRowsShareLines) {
   };
   GemmProblem p = gemm_problem(DataType::fp32, 70, 15, 1000);
   p.order_b = MatrixOrder::row;
-  EXPECT_NEAR(term(p, Pipeline::blocked, "parts"), 1000, 1e-6);  // of B's rows, whatever they lack
+  EXPECT_NEAR(term(p, Pipeline::blocked, "parts"), 0, 1e-6);  // B's rows are read where they lie, under a mask
   EXPECT_NEAR(term(p, Pipeline::blocked, "tails"), 70, 1e-6);
   EXPECT_NEAR(term(p, Pipeline::blocked, "parts", "x86_64_v3"), 7 * 1000, 1e-6);  // AVX2 has no masks for all types
   EXPECT_NEAR(term(p, Pipeline::blocked, "runs"), 1000 * 60 / 64.0, 1e-6);
-  p.m = 64;  // B's rows are read where they lie, under a mask
-  EXPECT_NEAR(term(p, Pipeline::blocked, "parts"), 0, 1e-6);
-  p.m = 70;
+  p.n = 512;  // rows that share sets of the first-level cache are packed where more than 64 pass them
+  EXPECT_NEAR(term(p, Pipeline::blocked, "packed_b"), 512 / 16 * 1000, 1e-6);
+  p.n = 496;
+  EXPECT_NEAR(term(p, Pipeline::blocked, "packed_b"), 0, 1e-6);
+  p.n = 20000;  // a B of more than 32 KiB for each row that passes it
+  EXPECT_NEAR(term(p, Pipeline::blocked, "packed_b"), 20000 / 16 * 1000, 1e-6);
+  GemmProblem turned = gemm_problem(DataType::fp32, 512, 192, 100);
+  turned.order_a = MatrixOrder::column;
+  EXPECT_NEAR(term(turned, Pipeline::blocked, "turned_a"), 512 * 100 / 16, 1e-6);
+  turned.m = 496;
+  EXPECT_NEAR(term(turned, Pipeline::blocked, "turned_a"), 0, 1e-6);
   p.n = 16;
   EXPECT_NEAR(term(p, Pipeline::blocked, "parts"), 0, 1e-6);
   EXPECT_NEAR(term(p, Pipeline::blocked, "tails"), 0, 1e-6);

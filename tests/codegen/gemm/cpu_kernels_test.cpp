@@ -222,7 +222,11 @@ TEST_P(CpuGemmKernels, FloatsInPlaceAndPackedAreCorrect) {
                                   {.m = 90, .n = 4 * tile.columns + 1, .k = p.tile_k + 70, .batch = 2},
                                   {.m = 21, .n = 2 * tile.columns + 1, .k = 2 * p.tile_k + 3, .share_b = true},
                                   {.m = 9, .n = 700, .k = 500, .threads = 4},
-                                  {.m = 3, .n = 2 * tile.columns, .k = 3000}};
+                                  {.m = 3, .n = 2 * tile.columns, .k = 3000},
+                                  {.m = 12 * tile.rows + 2, .n = 9 * tile.columns + 7, .k = 130, .batch = 2},
+                                  {.m = 509, .n = 509, .k = 130},  // lines lie 512 apart
+                                  {.m = 450, .n = 450, .k = 70, .threads = 3, .whole_lines = true},
+                                  {.m = 150, .n = 211, .k = 20, .batch = 2}};
   for (long long m = 1; m <= 9; ++m) cases.push_back({.m = m, .n = 50 - 5 * m, .k = 40 + m, .beta = float(m % 2)});
   for (const bool split : {false, true})
     for (const MatrixOrder a : {MatrixOrder::row, MatrixOrder::column})

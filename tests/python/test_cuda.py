@@ -87,6 +87,22 @@ def test_gradients_of_rows_whose_log_sum_exp_is_lost_are_zeros(dtype):
         assert got[0, :, rows:].count_nonzero() == 0
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("far", [-1e9, -1e10, -1e12, -1e38, 1e9, 1e12])
+@pytest.mark.parametrize("rows, keys", [(200, 332), (200, 333), (1, 700)])
+def test_biases_far_from_zero_have_their_weights(dtype, far, rows, keys):
+    """Rows whose biases are all far from 0, some of whose are, and those that are beside hidden keys: dense tiles with a bias
+    that is copied and one that threads load, and decode."""
+    q, k, v = qkv(batch=4, rows_q=rows, rows_k=keys, dtype=dtype)
+    bias = torch.zeros(4, 1, 1, keys, device="cuda")
+    bias[0] = bias[1, ..., 70:] = bias[2, ..., ::3] = far
+    bias[2, ..., 1::3] = -torch.inf
+    o = tilesmith.attention(q, k, v, bias=bias)
+    wide = [x.repeat_interleave(2, 1) if x.shape[1] == 2 else x for x in (q.float(), k.float(), v.float())]
+    logits = wide[0] @ wide[1].transpose(2, 3) / q.shape[-1] ** 0.5 + bias
+    torch.testing.assert_close(o.float(), logits.softmax(3) @ wide[2], rtol=0, atol=2e-2)
+
+
 def test_layouts_and_out():
     q, k, v = qkv()
     expected = tilesmith.attention(q, k, v, causal=True)

@@ -8,6 +8,8 @@
 
 #include "../common/common.cuh"
 
+#include "../../gpu/attention/far_base.h"
+
 namespace ts {
 
 constexpr int kScores = cfg::kTileN / 2;  // score registers of a thread: half in its first row, half in its second
@@ -97,6 +99,20 @@ TS_DEVICE float exponentiate(float (&s)[kScores], int row, float unit, float shi
   return even_sum + odd_sum;
 }
 
+// Takes a base that is far from 0 off one of the thread's two rows, whose scores keep their unit; `base` becomes 0. The vote
+// makes this a branch of the warp: without it ordinary rows would pay for every instruction.
+TS_DEVICE void take_off_far(float (&s)[kScores], int row, float unit, float& base) {
+  if constexpr (cfg::kBias) {
+    const bool far = is_far(base);
+    if (!__any_sync(0xffffffffu, far)) return;
+    const float inverse = 1.0f / unit;
+#pragma unroll
+    for (int i = 2 * row; i < kScores; i += (i & 1) ? 3 : 1)
+      s[i] = far ? far_exponent(s[i], unit, base) * inverse : s[i];
+    base = far ? 0.0f : base;
+  }
+}
+
 // Turns scores into probabilities and brings the rows up to date. `factor` is what the output so far must be multiplied
 // by; kFirst starts new rows. kGuard allows for rows that have seen nothing yet, whose maximum is -infinity; a bias may
 // hide whole blocks in any place. Rows whose scores are `bounded` keep the base 0. Multiplications are rounded explicitly: the compiler would fuse them with
@@ -117,7 +133,8 @@ TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&facto
       peak = risen ? peak : rows.peak[row];
     }
     rows.peak[row] = peak;
-    const float base = (kGuard || cfg::kBias) && peak == -kInfinity ? 0.0f : peak;
+    float base = (kGuard || cfg::kBias) && peak == -kInfinity ? 0.0f : peak;
+    take_off_far(s, row, unit, base);
     const float shift = base - kLift;
     // -infinity, or a NaN, which a maximum passes over.
     if constexpr (kMaxima == Maxima::staggered) least = fmaf(shift, 0.0f, -kInfinity);

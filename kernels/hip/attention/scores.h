@@ -4,6 +4,7 @@
 
 #include "item.h"
 
+#include "../../gpu/attention/far_base.h"
 #include "../../gpu/attention/finish_row.h"
 #include "../../gpu/attention/logits.h"
 #include "../../gpu/attention/philox.h"
@@ -93,6 +94,18 @@ constexpr float kLift = cfg::kBf16 ? 0.0f : kScaledRows ? 4.0f : 10.0f;
 // ends at 2^16. The decision is each row's own: a row's result does not depend on its neighbours'.
 constexpr float kRise = cfg::kBf16 ? 8.0f : 4.0f;
 
+// Takes a base that is far from 0 off the scores, which keep their unit; `base` becomes 0.
+TS_DEVICE void take_off_far(Scores& s, float unit, float& base) {
+  if (!is_far(base)) return;
+  const float inverse = 1.0f / unit;
+#pragma unroll
+  for (int j = 0; j < kKeyFragments; ++j) {
+#pragma unroll
+    for (int r = 0; r < kResults; ++r) s[j][r] = far_exponent(s[j][r], unit, base) * inverse;
+  }
+  base = 0.0f;
+}
+
 // Turns scores into probabilities and brings the row up to date. Returns what its output so far must be multiplied by.
 TS_DEVICE float update_softmax(Scores& s, RowState& row, float unit, int part) {
   float largest = -kInfinity;
@@ -101,12 +114,14 @@ TS_DEVICE float update_softmax(Scores& s, RowState& row, float unit, int part) {
 #pragma unroll
     for (int r = 0; r < kResults; ++r) largest = fmaxf(largest, s[j][r]);
   }
-  const float lowered = rounded_product(max_of_row(largest, part), unit) - kLift;
+  const float peak = rounded_product(max_of_row(largest, part), unit);
+  const float lowered = is_far(peak) ? peak : peak - kLift;  // the difference could round to 2^4, and fp16 end
   const float rise = lowered - row.base;
   const bool risen = rise > kRise;  // false for a NaN: nothing seen before, and nothing now
   const float factor = risen ? exp2_approx(-rise) : 1.0f;
   row.base = risen ? lowered : row.base;
-  const float base = row.base == -kInfinity ? 0.0f : row.base;
+  float base = row.base == -kInfinity ? 0.0f : row.base;
+  take_off_far(s, unit, base);
   float sum = 0.0f;
 #pragma unroll
   for (int j = 0; j < kKeyFragments; ++j) {

@@ -30,8 +30,9 @@ struct AttentionNumbers {
   float dropout_probability = 0;
   std::int64_t rotary_dim = 0;  ///< of a call that appends
   RotaryStyle rotary_style = RotaryStyle::half;
-  bool choose_scales = false;  ///< a call that appends chooses its rows' scales
-  std::uint64_t seed = 0;      ///< of dropout and of random inputs
+  bool choose_scales = false;      ///< a call that appends chooses its rows' scales
+  std::optional<float> padding{};  ///< what a random bias has for keys that it hides; absent: -infinity
+  std::uint64_t seed = 0;          ///< of dropout and of random inputs
 
   friend bool operator==(const AttentionNumbers&, const AttentionNumbers&) = default;
 
@@ -44,6 +45,7 @@ struct AttentionNumbers {
     visit("rotary_dim", self.rotary_dim);
     visit("rotary_style", self.rotary_style);
     visit("choose_scales", self.choose_scales);
+    visit("padding", self.padding);
     visit("seed", self.seed);
   }
 };

@@ -122,6 +122,15 @@ std::vector<ProblemOption<AttentionFwd>> Line<AttentionFwd>::options() {
       .add(number_option("--softcap", "Soft cap of the logits (0: none)", {"soft_cap"}, &AttentionProblem::soft_cap,
                          &AttentionNumbers::soft_cap))
       .add(bias_option("--random-bias", BiasKind::elementwise, "A random bias"))
+      .add({.names = {"--padding"},
+            .about = "What a random bias has for keys that it hides (default -inf)",
+            .fields = {"padding"},
+            .text = [](const Call& call) -> std::optional<std::string> {
+              if (!call.numbers.padding) return std::nullopt;
+              return text_of_value(call.numbers.padding);
+            },
+            .read = [](Call& call,
+                       std::string_view text) { return read_value_text("--padding", text, call.numbers.padding); }})
       .add(bias_option("--random-alibi", BiasKind::alibi, "The usual ALiBi slopes"))
       .field("sink", {"--random-sink"}, "Random sink logits")
       .field("lse", {"--with-lse"}, "Compute the log-sum-exp even when --lse names no file")

@@ -78,8 +78,9 @@ Status fill_tensor(
   return {};
 }
 
-/// Hides keys from one row of a bias in four, as padding masks do: those in front, those at the end, or all.
-void hide_keys(std::span<float> bias, std::int64_t keys, RandomStream random) {
+/// Hides keys from one row of a bias in four, as padding masks do: those in front, those at the end, or all get
+/// `padding`.
+void hide_keys(std::span<float> bias, std::int64_t keys, float padding, RandomStream random) {
   std::uint64_t draw = 0;
   const auto below = [&](std::int64_t bound) {
     return static_cast<std::size_t>(random.below(draw++, static_cast<std::uint64_t>(bound)));
@@ -91,7 +92,7 @@ void hide_keys(std::span<float> bias, std::int64_t keys, RandomStream random) {
                                     : kind < 3 ? row.subspan(place)
                                     : kind < 4 ? row
                                                : row.first(0);
-    std::ranges::fill(hidden, -std::numeric_limits<float>::infinity());
+    std::ranges::fill(hidden, padding);
   }
 }
 
@@ -334,9 +335,12 @@ Status AttentionCase::take_bias_and_sink() {
   AttentionInputs& in = inputs_;
   if (p.bias == BiasKind::elementwise) {
     if (!is_given(in.bias))
-      TS_TRY(fill_tensor(
-          "bias", in.bias, {p.heads_q, p.seqlen_q, p.seqlen_k}, ElementType::fp32, stream_of(numbers_, kBias),
-          [&](std::span<float> bias) { hide_keys(bias, p.seqlen_k, stream_of(numbers_, kHiddenKeys)); }));
+      TS_TRY(fill_tensor("bias", in.bias, {p.heads_q, p.seqlen_q, p.seqlen_k}, ElementType::fp32,
+                         stream_of(numbers_, kBias), [&](std::span<float> bias) {
+                           hide_keys(bias, p.seqlen_k,
+                                     numbers_.padding.value_or(-std::numeric_limits<float>::infinity()),
+                                     stream_of(numbers_, kHiddenKeys));
+                         }));
     TS_TRY(as_floats("bias", in.bias));
     TS_ASSIGN(bias_strides_, bias_strides_of(in.bias, p));
   }

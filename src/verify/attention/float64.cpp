@@ -116,7 +116,8 @@ class RowBlock {
       const std::int64_t offset = sequence_.diagonal_offset(tensors_.mask_bottom_right);
       s -= slope * static_cast<double>(std::abs(i + offset - j));
     }
-    return s;
+    // Where float32 has no fraction, logits of padding are equal that are not for a float64: their row is a mean.
+    return std::abs(s) < 0x1p23 ? s : static_cast<double>(static_cast<float>(s));
   }
 
   // Turns the products of row r into the weights of the values, and gives its lse.

@@ -17,6 +17,7 @@
 #include "codegen/emulated_tiles.hpp"
 #include "kernels/cpu/attention/abi.h"
 #include "verify/attention/float64.hpp"
+#include "verify/far_bias.hpp"
 #include "verify/random_attention.hpp"
 
 namespace tilesmith {
@@ -60,8 +61,10 @@ TsStrides abi_strides(const TensorStrides& s) {
   return {s.batch, s.head, s.row, s.column};
 }
 
-/// Compiles the kernel a case needs and compares its every output with the reference.
-void expect_correct(CpuAttentionParameters parameters, const AttentionTensors& t, std::int64_t splits = 1) {
+/// Compiles the kernel a case needs and compares its every output with the reference, which may have another bias that
+/// means the same.
+void expect_correct(CpuAttentionParameters parameters, const AttentionTensors& t, std::int64_t splits = 1,
+                    const float* bias_of_reference = nullptr) {
   parameters.name = "test";
   parameters.cache = parameters.element;
   parameters.head_dim_qk = static_cast<int>(t.head_dim_qk);
@@ -79,7 +82,9 @@ void expect_correct(CpuAttentionParameters parameters, const AttentionTensors& t
   if (!machine_has(parameters.level)) source->text = with_emulated_tiles(source->text);
   const auto kernel = compile_kernel(*source, kStore);
   ASSERT_TRUE(kernel) << kernel.error().text();
-  const auto reference = float64_attention(t, 1);
+  AttentionTensors of_reference = t;
+  if (bias_of_reference != nullptr) of_reference.bias = bias_of_reference;
+  const auto reference = float64_attention(of_reference, 1);
   ASSERT_TRUE(reference) << reference.error().text();
 
   const std::size_t size = size_of(parameters.element);
@@ -322,6 +327,21 @@ TEST_P(CpuAttentionKernels, KeysThatNobodySeesDoNotLeak) {
     }
     expect_correct(p, problem.tensors, 2);
     if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(CpuAttentionKernels, BiasesFarFromZeroHaveTheirWeights) {
+  for (CpuAttentionParameters p : both_pipelines(GetParam())) {
+    p.lse = false;
+    for (const float far : kFarBiases) {
+      SCOPED_TRACE(far);
+      CaseOptions options = small_case(GetParam());
+      options.bias = true;
+      RandomAttention problem(options);
+      const std::vector<float> same = make_far(problem, far);
+      expect_correct(p, problem.tensors, 3, same.data());
+      if (HasFatalFailure()) return;
+    }
   }
 }
 

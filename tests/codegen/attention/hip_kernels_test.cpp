@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
 
 #include "base/parallel.hpp"
@@ -14,6 +15,7 @@
 #include "codegen/hip_emulation.hpp"
 #include "instances/attention/hip.hpp"
 #include "jit/amdgcn_toolchain.hpp"
+#include "verify/far_bias.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -107,8 +109,10 @@ class EmulatedAttention {
  public:
   explicit EmulatedAttention(const HipSpec& spec) : spec_(spec) {}
 
-  /// Compiles and runs the tile's kernel for a problem, and has every element judged.
-  void check(const HipAttentionTile& tile, const RandomAttention& problem, bool lse, bool unaligned) {
+  /// Compiles and runs the tile's kernel for a problem, and has every element judged; `before_judging` may change what
+  /// the reference sees.
+  void check(const HipAttentionTile& tile, const RandomAttention& problem, bool lse, bool unaligned,
+             const std::function<void()>& before_judging = {}) {
     const AttentionSignature s = testing::hip_attention_signature(problem.tensors, lse, unaligned);
     KernelConfig config{.arch = spec_.arch, .signature = s, .algorithm = {}};
     config.algorithm = hip_attention_algorithm(spec_, s, tile);
@@ -125,6 +129,7 @@ class EmulatedAttention {
     const HipAttentionResources facts = hip_attention_resources(config, spec_, *subject.fragment());
     const testing::HipAttentionProblem call(config, facts, problem);
     (*entry)(&call.arguments(), call.blocks());
+    if (before_judging) before_judging();
     EXPECT_EQ(call.fault(), "");
   }
 
@@ -254,6 +259,30 @@ TEST_P(HipAttentionKernels, EmulatedEdgesMatchTheReference) {
   longest.head_dim_qk = 192;
   longest.head_dim_v = 128;
   check(longest, *wide);
+}
+
+TEST_P(HipAttentionKernels, EmulatedBiasesFarFromZeroHaveTheirWeights) {
+  const HipSpec spec = spec_of(GetParam());
+  if (spec.arch.text() == "gfx90a") GTEST_SKIP() << "gfx942 has the same instructions and tiles";
+  EmulatedAttention attention(spec);
+  for (const HipAttentionTile& tile : smallest_tiles(spec))
+    for (const ElementType type : {ElementType::fp16, ElementType::bf16})
+      for (const float far : kFarBiases) {
+        SCOPED_TRACE(far);
+        CaseOptions options;
+        options.type = type;
+        options.batch = 1;
+        options.heads_q = 2;
+        options.heads_kv = 1;
+        options.seqlen_q = 20;
+        options.seqlen_k = tile.tile_n * 2 + 5;
+        options.head_dim_qk = options.head_dim_v = 32;
+        options.bias = true;
+        RandomAttention problem(options);
+        const std::vector<float> same = make_far(problem, far);
+        attention.check(tile, problem, false, false, [&] { std::ranges::copy(same, problem.bias.begin()); });
+        if (HasFailure()) return;
+      }
 }
 
 INSTANTIATE_TEST_SUITE_P(Chips, HipAttentionKernels, ::testing::ValuesIn(kChips),

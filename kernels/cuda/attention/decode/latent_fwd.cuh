@@ -101,7 +101,8 @@ struct LatentDecode : PieceWork<LatentDecode> {
       const bool risen = rise > kRise;  // false for a NaN: nothing seen before, and nothing now
       factor[r] = risen ? exp2_approx(-rise) : 1.0f;
       rows.peak[r] = risen ? peak : rows.peak[r];
-      const float base = rows.peak[r] == -kInfinity ? 0.0f : rows.peak[r];
+      float base = rows.peak[r] == -kInfinity ? 0.0f : rows.peak[r];
+      take_off_far(s, r, unit, base);
       float sum = 0.0f;
 #pragma unroll
       for (int i = 2 * r; i < kScores; i += 4) {

@@ -351,8 +351,8 @@ struct NarrowConsumer : PieceWork<NarrowConsumer, Consumers> {
         const float largest = __fmul_rn(fmaxf(s[4 * j + e], s[4 * j + 2 + e]), unit);
         within &= !(__fsub_rn(largest, bases[e]) > kRise);  // a NaN: nothing seen before, and nothing now
         const float shift = bases[e] == -kInfinity ? 0.0f : bases[e];
-        x[e] = exp2_approx(fmaf(s[4 * j + e], unit, -shift));
-        x[2 + e] = exp2_approx(fmaf(s[4 * j + 2 + e], unit, -shift));
+        x[e] = exp2_approx(exponent(s[4 * j + e], unit, shift));
+        x[2 + e] = exp2_approx(exponent(s[4 * j + 2 + e], unit, shift));
         sum[2 * j + e] = x[e] + x[2 + e];
       }
       p[j % 2 * 2] = pack<false>(x[0], x[1]);

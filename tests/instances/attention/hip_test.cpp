@@ -138,5 +138,27 @@ TEST(HipAttentionInstances, EachRuleRefusesWhatItIsFor) {
   }
 }
 
+// Compiled by clang 22, kernels whose waves hold all of such a row spilled 10 to 18 registers.
+TEST(HipAttentionInstances, UnalignedRowsOf224ColumnsAreSharedByWaves) {
+  const HipSpec spec = attention_spec("gfx1100");
+  AttentionSignature s;
+  s.data_type = DataType::fp16;
+  s.head_dim_qk = s.head_dim_v = 224;
+  const auto column_waves = [&](bool unaligned) {
+    s.unaligned = unaligned;
+    std::set<int> seen;
+    for (const HipAttentionTile& tile : spec.attention_tiles) {
+      KernelConfig config{.arch = spec.arch, .signature = s, .algorithm = hip_attention_algorithm(spec, s, tile)};
+      config.algorithm.pipeline = Pipeline::decode;
+      if (first_refusal(hip_attention_rules(), HipAttentionSubject{config, spec}) == nullptr)
+        seen.insert(std::max<int>(config.algorithm.wave[1], 1));
+    }
+    return seen;
+  };
+  EXPECT_FALSE(column_waves(true).contains(1));
+  EXPECT_TRUE(column_waves(true).contains(2));
+  EXPECT_TRUE(column_waves(false).contains(1));
+}
+
 }  // namespace
 }  // namespace tilesmith

@@ -115,6 +115,12 @@ void print_hip() {
     fmt::print("  {}\n", compiler.error().text());
 }
 
+/// What the level needs and this machine, which may fit no level at all, has not.
+std::vector<std::string> missing_here(const CpuSpec& spec) {
+  const Result<CpuMachine>& machine = this_cpu_machine();
+  return missing_features(spec, machine ? machine->features : cpu_features());
+}
+
 nlohmann::json cpu_json(const std::vector<CpuSpec>& specs) {
   const Result<CpuMachine>& machine = this_cpu_machine();
   nlohmann::json cpu = {{"levels", nlohmann::json::array()}};
@@ -129,11 +135,10 @@ nlohmann::json cpu_json(const std::vector<CpuSpec>& specs) {
     cpu["error"] = machine.error().text();
   }
   for (const CpuSpec& spec : specs)
-    cpu["levels"].push_back(
-        {{"arch", spec.arch.text()},
-         {"about", spec.about},
-         {"runs_here", machine && machine->level(spec.arch) != nullptr},
-         {"missing", machine ? missing_features(spec, machine->features) : missing_features(spec, cpu_features())}});
+    cpu["levels"].push_back({{"arch", spec.arch.text()},
+                             {"about", spec.about},
+                             {"runs_here", machine && machine->level(spec.arch) != nullptr},
+                             {"missing", missing_here(spec)}});
   return cpu;
 }
 
@@ -156,9 +161,7 @@ struct ArchRow {
 std::string why_no_run(const CpuSpec& spec) {
   const Result<CpuMachine>& machine = this_cpu_machine();
   if (machine && machine->level(spec.arch) != nullptr) return {};
-  return fmt::format(
-      "this CPU lacks {}",
-      fmt::join(machine ? missing_features(spec, machine->features) : missing_features(spec, cpu_features()), ", "));
+  return fmt::format("this CPU lacks {}", fmt::join(missing_here(spec), ", "));
 }
 
 std::string why_no_run(const CudaSpec& spec, const std::vector<CudaSpec>& specs) {

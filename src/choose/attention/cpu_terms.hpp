@@ -3,8 +3,8 @@
 //
 // A flash tile of m queries (of several heads, where those share keys and are short) walks over blocks of n keys, a
 // strip of queries at a time; a decode task has up to eight rows that share keys, sixteen on matrix tiles. Of packed
-// sequences the longest alone
-// is known: the others are taken to be spread evenly below it, queries and keys each for themselves.
+// sequences the longest alone is known: the others are taken to be spread evenly below it, queries and keys each for
+// themselves.
 #pragma once
 
 #include <cstdint>

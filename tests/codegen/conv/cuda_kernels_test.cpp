@@ -62,7 +62,7 @@ struct CudaConvKernels : testing::NvrtcFixture {
     compile_all(testing::some(sources, step), [](std::size_t, const ResourceReport&) {});
   }
   void are_healthy(Pipeline pipeline, std::size_t at_least) {
-    are_healthy(pipeline, at_least, 5, [](const Algorithm&, const ConvSignature&) { return true; });
+    are_healthy(pipeline, at_least, 13, [](const Algorithm&, const ConvSignature&) { return true; });
   }
 };
 
@@ -88,12 +88,12 @@ TEST_F(CudaConvKernels, AreHealthyAndOfTheHostsSizes) {
     });
     ASSERT_FALSE(configs.empty());
     // An odd step takes from every direction, type, epilogue and row.
-    for (const KernelConfig& config : testing::some(configs, 193)) sources.push_back(checked_source(config, spec));
+    for (const KernelConfig& config : testing::some(configs, 601)) sources.push_back(checked_source(config, spec));
     // Kernels with tensor maps have sizes of their own, and are few among them.
     std::erase_if(configs, [](const KernelConfig& config) {
       return !is_banded(config.algorithm) && !is_mapped(config.algorithm);
     });
-    for (const KernelConfig& config : testing::some(configs, 23)) sources.push_back(checked_source(config, spec));
+    for (const KernelConfig& config : testing::some(configs, 67)) sources.push_back(checked_source(config, spec));
   }
   compile_all(sources, [](std::size_t, const ResourceReport&) {});
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # The tests that take a CUDA device: the programs labelled gpu, then small problems on each pipeline under compute-sanitizer.
 # All goes on after a failure, within TILESMITH_GPU_SECONDS (default 1800), and the end says what passed, failed and was not run; what
-# failed, or did not fit into the time, makes the exit status 1. Takes no network: a release build (`make`), or TILESMITH_BIN, a folder of
-# prebuilt programs, for a machine that builds nothing.
+# failed, or did not fit into the time, makes the exit status 1. Takes no network: a release build (`make`), or TILESMITH_PACK, what
+# `tools/gpu_suite.py pack` made where the build is, for a machine that builds nothing.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
-bin=${TILESMITH_BIN:-build/bin}
+bin=${TILESMITH_PACK:-build}/bin
 end=$((SECONDS + ${TILESMITH_GPU_SECONDS:-1800}))
 log=$(mktemp) || exit 1
 child='' running=''
@@ -50,7 +50,7 @@ step() {
 }
 
 if [ ! -x "$bin/tilesmith" ]; then
-  echo "$bin/tilesmith is missing: build it (make), or name a folder of programs in TILESMITH_BIN" >&2
+  echo "$bin/tilesmith is missing: build it (make), or name in TILESMITH_PACK what tools/gpu_suite.py packed" >&2
   exit 1
 fi
 arch=$("$bin/tilesmith" arch --json |
@@ -61,14 +61,12 @@ if [ -z "$arch" ]; then
 fi
 echo "device 0: $arch"
 
-if [ -z "${TILESMITH_BIN:-}" ]; then
+if [ -z "${TILESMITH_PACK:-}" ]; then
   step "ctest -L gpu" bounded 1200 ctest --preset release -L gpu --no-tests=error --output-on-failure
   # Its GPU part takes a python3 with torch.
   step "ctest -R python.suite" bounded 600 ctest --preset release -R python.suite --no-tests=error --output-on-failure
 else
-  for program in runtime_cuda_device_test cuda_attention_test cuda_gemm_test cuda_gemm_list_test cuda_gemm_experts_test; do
-    step "$program" bounded 600 "$bin/$program" --gtest_brief=1
-  done
+  step "packed tests" bounded 1200 tools/gpu_suite.py run "$TILESMITH_PACK"
 fi
 
 step "random runs" bounded 300 tests/random/random_runs.py --program "$bin/tilesmith" --device cuda:0 --seconds 120 --jobs 8

@@ -82,7 +82,8 @@ def run_task(task, folder, end):
     environment = os.environ | {"TILESMITH_CACHE_DIR": str(folder / "store")}
     if "python" in task:
         environment |= {"TILESMITH_CACHE_DIR": str(folder / "store/python"), "TILESMITH_LIBRARY": str(folder / "lib/libtilesmith.so"),
-                        "PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "2"}
+                        "TILESMITH_DROP_IN": str(folder / "lib/libtilesmith_drop_in.so"), "PYTHONPATH": str(ROOT / "python"),
+                        "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "2"}
         command, where = ["python3", "-m", "pytest", "--no-header", *task["python"]], ROOT / "tests/python"
     else:
         environment |= {name: value.replace("{pack}", str(folder)) for name, value in task["environment"].items()}

@@ -46,7 +46,7 @@ class Prepared:
         library.seed()
         self.sets = library.sets(self.case.make) if count is None else [self.case.make() for _ in range(count)]
         module = _torch_attention if self.attention else _torch_gemm
-        kept, repeat = module._calls, module._run
+        kept, repeat = module.calls, module._run
         module._run = lambda *arguments: NotImplemented  # the library repeats a call without the package's structure
         self.calls, self._alive = [], []
         for operands in self.sets:

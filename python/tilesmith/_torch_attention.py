@@ -45,7 +45,7 @@ from tilesmith._torch_attention_gradient import check_differentiable, gradient_o
 from tilesmith._torch_trained_attention import TrainedAttention, differentiated as differentiated_attention
 from tilesmith._views import flag
 
-_calls: KeptCalls[Call] = KeptCalls()
+calls: KeptCalls[Call] = KeptCalls()
 _trained_calls: KeptCalls[TrainedAttention] = KeptCalls()
 _repeated = repeated_calls(KINDS)
 _run = _repeated.run
@@ -103,13 +103,13 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
     looks, places = described((q, k, v) if plain else (q, k, v, *beside))
     key = (looks, layout, causal, mask, window, scale, softcap, dropout_p, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, num_splits,
            batch_invariant, latent, kv_layout, torch_threads())  # fmt: skip
-    call = _calls.by_key.get(key)
+    call = calls.by_key.get(key)
     if call is None:
         x = Arguments(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
                       dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32,
                       block_table, seqlens_k, page_indices, page_indptr, num_splits, batch_invariant, latent, kv_layout, out)  # fmt: skip
         views = Tensors(*(view_of(name, tensor) for name, tensor in zip(Tensors._fields, x.tensors)))
-        call = _calls.keep(key, prepare(views, x.options, torch_threads()))
+        call = calls.keep(key, prepare(views, x.options, torch_threads()))
     if forward_ad._current_level >= 0:
         check_no_tangents("attention", (q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, out))
     if dropout_p:

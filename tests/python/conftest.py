@@ -20,6 +20,13 @@ def kernels(request, monkeypatch):
         monkeypatch.setenv("TILESMITH_BUILD", "never")
 
 
+def pytest_collection_modifyitems(items):
+    """TILESMITH_TEST_SHARE=I/N takes the I-th of N shares of a file's tests, so that processes may run them side by side."""
+    if share := os.environ.get("TILESMITH_TEST_SHARE"):
+        at, of = map(int, share.split("/"))
+        items[:] = items[at::of]
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(20)

@@ -19,7 +19,7 @@ def qkv(batch=2, heads_q=4, heads_kv=2, rows_q=200, rows_k=333, dim=64, dtype=to
 
 def structure_of(*tensors, **options):
     """The structure that a call filled in, the long way."""
-    _torch_attention._calls.by_key.clear()
+    _torch_attention.calls.by_key.clear()
     return structure_again(*tensors, **options)
 
 
@@ -28,7 +28,7 @@ def structure_again(*tensors, **options):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_torch_attention, "_run", lambda *arguments: NotImplemented)
         tilesmith.attention(*tensors, **options)
-    (call,) = _torch_attention._calls.by_key.values()
+    (call,) = _torch_attention.calls.by_key.values()
     return call._call
 
 

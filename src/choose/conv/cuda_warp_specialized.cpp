@@ -43,6 +43,13 @@ double cut_cost(std::int64_t channels, int of_tile, const CudaSpec& spec) {
   return 1 + spec.conv.rows.cut * static_cast<double>(all - channels) / static_cast<double>(all);
 }
 
+/// Phases of backward data.
+std::int64_t phases_of(const ConvProblem& p) {
+  std::int64_t phases = 1;
+  for (std::size_t d = 0; d < 3; ++d) phases *= std::min(p.stride()[d], p.in()[d]);
+  return phases;
+}
+
 /// Elements of the result that are written together.
 std::int64_t widest_store(const ConvProblem& p) {
   const std::int64_t wide = 128 / bits_of(p.type_out), written = written_channels(p);
@@ -60,7 +67,7 @@ std::optional<std::string> window_unsuited(const KernelConfig& config, const Cud
   const auto& s = std::get<ConvSignature>(config.signature);
   if (config.algorithm.vector[2] > widest_store(problem))
     return fmt::format("writes {} elements; {} channels", config.algorithm.vector[2], written_channels(problem));
-  if (problem.groups > 1 && problem.direction == ConvDirection::backward_data) {
+  if (problem.groups > 1 && problem.direction == ConvDirection::backward_data && phases_of(problem) > 1) {
     const std::int64_t of_box =
         8L * cuda_gemm_resources(gemm_of_window(config)).slab_row_bytes / bits_of(problem.type_out);
     if (problem.c % of_box != 0)
@@ -425,8 +432,7 @@ std::optional<std::string> cuda_window_obstacle(const ConvProblem& p, int spatia
     return {};
   };
   if (!data) return obstacle(cuda_conv_windows(p));
-  std::int64_t phases = 1;
-  for (std::size_t d = 0; d < 3; ++d) phases *= std::min(p.stride()[d], p.in()[d]);
+  const std::int64_t phases = phases_of(p);
   if (phases > TS_CONV_PHASES || (phases > 1 && std::ranges::any_of(p.epilogue, reads_tensor)))
     return fmt::format("backward data has at most {} phases, and one where its epilogue reads tensors; {} phases",
                        TS_CONV_PHASES, phases);

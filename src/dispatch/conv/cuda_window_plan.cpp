@@ -200,11 +200,15 @@ Status CudaWindowPlan::encode_phases(const ConvArguments& a, const GemmArguments
   const ConvProblem& p = problem();
   const std::uint32_t columns = std::min<std::uint32_t>(step_of_window(p), algorithm_.tile[1]);
   TS_TRY(encode_filters(a.w, a.w_strides, operand_format(p, columns), columns, tap_channels_, maps.b));
-  if (facts_.copied_tensor) TS_TRY(encode_result_maps(steps_.context(), product_, facts_, algorithm_, results, maps));
+  if (phases_.size() == 1) {
+    TS_TRY(encode_result_maps(steps_.context(), product_, facts_, algorithm_, results, maps));
+    maps.result[0] = maps.d;
+  }
   for (std::size_t i = 0; i < phases_.size(); ++i) {
     const CudaConvPhase& phase = phases_[i];
     TS_TRY(encode_image(a.y, a.y_strides, p.k, phase.windows, operand_format(p, tap_channels_), tap_channels_,
                         algorithm_.tile[0], (&maps.a)[behind_map_a(static_cast<int>(i))]));
+    if (phases_.size() == 1) break;
     // The phase's pixels of x, as an image of their own.
     ConvStrides strides = a.x_strides;
     std::array<CudaConvWindow, 3> pixels;

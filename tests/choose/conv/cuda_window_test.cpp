@@ -166,6 +166,42 @@ TEST(CudaConvChoice, BlocksOfAFewTilesShareTheirPixels) {
   EXPECT_GT(shared, 0);
 }
 
+// Boxes of a result may reach beyond a group's channels where the copy engine cuts them off: where pixels are one
+// phase. 3x3 560-448 in 7 groups @24 x 10 took 35.6 us by boxes of few channels, 14.9 by 128 x 96 (H200).
+TEST(CudaConvChoice, ResultsOfAGroupAreNoWholeBoxes) {
+  for (const std::int64_t stride : {1, 2}) {
+    const ConvProblem p{.direction = ConvDirection::backward_data,
+                        .data_type = DataType::bf16,
+                        .type_out = DataType::bf16,
+                        .type_bias = DataType::bf16,
+                        .batch = 10,
+                        .groups = 7,
+                        .c = 80,
+                        .k = 64,
+                        .in_h = 24,
+                        .in_w = 24,
+                        .filter_h = 3,
+                        .filter_w = 3,
+                        .stride_h = stride,
+                        .stride_w = stride,
+                        .pad_h = 1,
+                        .pad_w = 1,
+                        .pad_high_h = 1,
+                        .pad_high_w = 1};
+    const auto ranking = rank(hopper(), p);
+    ASSERT_TRUE(ranking);
+    int cut = 0;
+    for (const Candidate& candidate : ranking->candidates) {
+      const KernelConfig& config = candidate.recipe.main();
+      if (config.operation() != Operation::conv || config.algorithm.pipeline != Pipeline::warp_specialized) continue;
+      cut += p.c % (cuda_gemm_resources(gemm_of_window(config)).slab_row_bytes / 2) != 0 ? 1 : 0;
+    }
+    EXPECT_EQ(cut > 0, stride == 1);
+    const int columns = ranking->candidates.front().recipe.main().algorithm.tile[1];
+    EXPECT_TRUE(stride > 1 || columns == 96) << columns;
+  }
+}
+
 // Where the sums of backward weight are split, all parts run at a time, each has steps and a place, and clusters are
 // whole.
 TEST(CudaConvChoice, PartsOfWeightsRunAtATime) {

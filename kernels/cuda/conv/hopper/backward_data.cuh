@@ -13,10 +13,10 @@
 //   b       {channels of x, taps, channels of y, groups} of the filters, box {min(64, kTileN), 1, 64 / kStepTaps, 1},
 //           swizzle of as many channels of x
 //   c       as GEMM's; then there is one phase
-//   result  for each phase an im2col map of the phase's pixels of x, without a window: kBoxRows pixels by
-//           kSlabRowBytes / size of an element channels, swizzle of kSlabRowBytes bytes
-// With more than one group, the channels of a group are whole blocks of what a step has of a tap, and those of x of what a
-// box of the result has.
+//   result  with one phase GEMM's d; else for each phase an im2col map of the phase's pixels of x, without a window: kBoxRows
+//           pixels by kSlabRowBytes / size of an element channels, swizzle of kSlabRowBytes bytes
+// With more than one group, the channels of a group are whole blocks of what a step has of a tap, and, with more than one
+// phase, those of x of what a box of the result has.
 #pragma once
 
 #include "phase_walk.cuh"

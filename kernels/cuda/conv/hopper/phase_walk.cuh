@@ -51,16 +51,22 @@ struct PhaseWalk : gemm::Walk<kTileM, kTileN, 64, 1, 1> {
   }
 };
 
-// The pixels of a phase are consecutive in its map of the result.
+// The pixels of a phase are consecutive in its map of the result. Those of an only phase are evenly apart, so that its map
+// has a group's channels in a dimension of their own, and a box may reach beyond them.
 struct PhasePixels {
   static TS_DEVICE void store(const TsCudaGemmMaps& maps, const TsCudaGemmArgs& args, const gemm::Tile& t, u32 box,
                               int row, int column, int batch) {
     const TsCudaConvPhaseArgs& own = phase_args(args);
     const TsCudaConvPhase& phase = own.phase[t.split];
     if (row >= phase.rows || column >= args.n) return;  // behind a group's columns are the next group's
+    const TsCudaTensorMap* const result = &static_cast<const TsCudaConvPhaseMaps&>(maps).result[t.split];
+    if (own.phases == 1) {
+      gemm::store_box(result, box, column, row, batch);
+      return;
+    }
     int at[4];
     find_place(phase, row, at);
-    store_pixels(&static_cast<const TsCudaConvPhaseMaps&>(maps).result[t.split], box, batch * args.n + column, at);
+    store_pixels(result, box, batch * args.n + column, at);
   }
 };
 

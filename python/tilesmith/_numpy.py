@@ -112,4 +112,5 @@ def longest(given: Optional[int], offsets: np.ndarray) -> int:
     """Of the sequences that the offsets divide packed rows into, where it is not given."""
     if given is not None:
         return given
-    return int(np.diff(offsets).max(initial=0)) if offsets.ndim == 1 else 0
+    # What is no contiguous dimension is refused later, and may be one number in 2**45 places.
+    return int(np.diff(offsets).max(initial=0)) if offsets.ndim == 1 and offsets.flags.c_contiguous else 0

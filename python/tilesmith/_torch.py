@@ -149,8 +149,11 @@ def tell_all_written(*tensors: Optional[Tensor]) -> None:
 
 def longest(given: Optional[int], offsets: Optional[Tensor]) -> Optional[int]:
     """Of the sequences that the offsets divide packed rows into, where it is not given. Waits for a GPU."""
-    if given is not None or offsets is None or offsets.dim() != 1 or offsets.numel() < 2:
-        return given if given is not None or offsets is None else 0
+    if given is not None or offsets is None:
+        return given
+    # What is no contiguous dimension is refused later, and may be one number in 2**45 places.
+    if offsets.dim() != 1 or offsets.numel() < 2 or not offsets.is_contiguous():
+        return 0
     return int((offsets[1:] - offsets[:-1]).max())
 
 

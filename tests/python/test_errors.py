@@ -115,3 +115,16 @@ def test_a_failure_does_not_break_the_next_call(qkv):
         with pytest.raises(ValueError):
             tilesmith.attention(q, k, v, scale=float("inf"))
     np.testing.assert_array_equal(tilesmith.attention(q, k, v), before)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_offsets_that_are_one_number_in_many_places_are_refused_unread(kind):
+    """Differences of 2**45 offsets fill the memory of a machine that lends more than it has."""
+    rows, offsets = np.ones((2, 6, 16), np.float32), np.broadcast_to(np.zeros(1, np.int32), (2**45,))
+    if kind == "torch":
+        torch = pytest.importorskip("torch", reason="torch is not installed")
+        rows, offsets = torch.from_numpy(rows), torch.zeros(1, dtype=torch.int32).expand(2**45)
+    with pytest.raises(tilesmith.Error, match="cu_seqlens_q"):
+        tilesmith.attention(rows, rows, rows, cu_seqlens_q=offsets, cu_seqlens_k=offsets)
+    with pytest.raises(tilesmith.Error, match="cu_seqlens_q"):
+        tilesmith.attention_backward(rows, rows, rows, rows, rows, rows[..., 0], cu_seqlens_q=offsets, cu_seqlens_k=offsets)

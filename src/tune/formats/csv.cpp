@@ -15,7 +15,8 @@ constexpr std::string_view kColumns =
     "run,device_class,device,started,program,compiler,driver,problem,line,incumbent,recipe,name,failure,least_s,"
     "block_0_s,block_1_s";
 constexpr std::size_t kColumnCount = 16;
-constexpr const char* kCsvHint = "a file that tilesmith db export --format csv wrote";
+constexpr const char* kCsvHint =
+    "a file that tilesmith db export --format csv wrote, or --format with the name of what it is";
 
 std::string first_line() {
   return fmt::format("# tilesmith_database: 1; keys: {}\n", kCanonicalVersion);

@@ -112,7 +112,8 @@ std::string write_json(const std::vector<StoredRace>& races, const std::vector<F
 }
 
 Result<ExchangeContent> read_json(std::string_view origin, std::string_view text) {
-  constexpr const char* kHint = "a file that tilesmith db export --format json wrote";
+  constexpr const char* kHint =
+      "a file that tilesmith db export --format json wrote, or --format with the name of what it is";
   ExchangeContent content;
   try {
     const json document = json::parse(text);

@@ -96,6 +96,8 @@ INSTANTIATE_TEST_SUITE_P(
         "--direction bwd_data --batch 2 --groups 7 -c 4 -k 4 --in 14,13 --filter 3,4 --stride 2,3 --pad 2,1",
         "--direction bwd_data --groups 3 -c 8 -k 8 --in 17,33 --filter 5,5 --stride 3,2 --dilation 1,3 --layout nchw",
         "-c 3 -k 40 --in 30,41 --filter 7,7 --stride 2,2 --pad 3,3",
+        "--batch 2 -c 1 -k 24 --in 16,9 --filter 11,11 --pad 5,5", "-c 2 -k 17 --in 5,3 --filter 5,7 --pad 4,9",
+        "-c 3 -k 16 --in 12,14 --filter 3,11 --stride 1,2 --pad 1,6",
         "--batch 2 -c 3 -k 33 --in 12,9 --filter 3,3 --pad 1,1 --layout nchw --epilogue bias,relu",
         "--groups 2 -c 5 -k 9 --in 10,40 --filter 2,4 --stride 1,3 --pad 1,2 --dtype-out fp32",
         "-c 15 -k 17 --in 6,70 --filter 3,31 --pad 1,15", "-c 2 -k 3 --in 5,4 --filter 3,9 --pad 1,4",

@@ -77,19 +77,35 @@ struct Copier {
   typedef unsigned char Bytes __attribute__((vector_size(kBytes), aligned(1), may_alias));
   unsigned long long mask;
 
-  explicit Copier(long long elements) : mask(~0ull >> (64 - min_of(64, elements * (int)sizeof(Stored)))) {}
+  explicit Copier(long long elements) : mask(mask_of(elements)) {}
+  [[nodiscard]] static unsigned long long mask_of(long long elements) {
+    return elements <= 0 ? 0 : ~0ull >> (64 - min_of(64, elements * (int)sizeof(Stored)));
+  }
   // Of each of `count` pixels so many elements. kBytes bytes are written, with zeros where the next row of the filter
   // will lie; where that would pass the end of the pixel's row of words, no more than there are.
   template <bool kExact>
   TS_INLINE void copy(const Stored* from, long long step, int count, Stored* to, long long row) const {
     for (int p = 0; p < count; ++p, from += step, to += row) {
-      Bytes x;
-      asm("vmovdqu8 %1, %0%{%2%}%{z%}" : "=v"(x) : "m"(*reinterpret_cast<const Bytes*>(from)), "Yk"(mask));
+      const Bytes x = read(from, mask);
       if constexpr (kExact)
-        asm volatile("vmovdqu8 %1, %0%{%2%}" : "+m"(*reinterpret_cast<Bytes*>(to)) : "v"(x), "Yk"(mask));
+        write(x, to);
       else
         *reinterpret_cast<Bytes*>(to) = x;
     }
+  }
+  // Of one pixel those from `first` to before `end`, and zeros in place of the others.
+  TS_INLINE void copy_part(const Stored* from, long long first, long long end, Stored* to) const {
+    write(read(from, mask_of(end) & ~mask_of(first)), to);
+  }
+
+ private:
+  TS_INLINE static Bytes read(const Stored* from, unsigned long long bytes) {
+    Bytes x;
+    asm("vmovdqu8 %1, %0%{%2%}%{z%}" : "=v"(x) : "m"(*reinterpret_cast<const Bytes*>(from)), "Yk"(bytes));
+    return x;
+  }
+  TS_INLINE void write(Bytes x, Stored* to) const {
+    asm volatile("vmovdqu8 %1, %0%{%2%}" : "+m"(*reinterpret_cast<Bytes*>(to)) : "v"(x), "Yk"(mask));
   }
 };
 
@@ -157,12 +173,12 @@ struct JoinedRows {
     const int first = pixel < 0 ? (int)min_of(count, blocks_of(-pixel, inner.pace)) : 0;
     const int end = last < pixel ? first : (int)max_of(first, min_of(count, (last - pixel) / inner.pace + 1));
     const bool dense = line.even && line.step == 1;
-    if (dense && taps.elements * (long long)sizeof(Stored) <= 32)
+    const long long bytes = taps.elements * (long long)sizeof(Stored);
+    if (!dense || bytes > 64) return copy_elements(0, count, pixel, r);
+    if (bytes <= 32)
       copy_whole<32>(first, end, r);
-    else if (dense && taps.elements * (long long)sizeof(Stored) <= 64)
-      copy_whole<64>(first, end, r);
     else
-      copy_parts(first, end, pixel, r);
+      copy_whole<64>(first, end, r);
     copy_parts(0, first, pixel, r);
     copy_parts(end, count, pixel, r);
   }
@@ -186,6 +202,17 @@ struct JoinedRows {
     }
   }
   void copy_parts(int first, int end, long long pixel, int r) const {
+    const Copier<64> copier(taps.elements);
+    for (int p = first; p < end; ++p) {
+      const Call::Part part = args.inside(pixel + p * phase.axis[2].pace, 0, taps.elements);
+      Stored* to = row(r + p);
+      for (long long number = 0; number < taps.rows; ++number, to += taps.elements) {
+        const bool met = w.from[number] != nullptr;
+        copier.copy_part(met ? w.from[number] + p * step() : nullptr, part.first, met ? part.end : 0, to);
+      }
+    }
+  }
+  void copy_elements(int first, int end, long long pixel, int r) const {
     for (int p = first; p < end; ++p) {
       const Call::Part part = args.inside(pixel + p * phase.axis[2].pace, 0, taps.elements);
       Stored* to = row(r + p);

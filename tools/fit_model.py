@@ -49,7 +49,7 @@ LEAST_ROUND_US = 0.05
 DRAWN_TO_RATE, RATE_LIMITS = 1.5, (-0.2, 0.25)
 # Those of CPU kernels: instructions at their rate or half of it; a vector of sums loaded, added to and stored; a vector read from the second-level cache. The problems
 # that are drawn are too small to tell these, of which large ones consist.
-CPU_LIMITS = {"attention": {}, "conv": {}, "gemm": {"products": (1, 2), "sums": (2, 8), "reads_a": (0, 2), "reads_b": (0, 0.1)}}
+CPU_LIMITS = {"attention": {}, "conv": {"scattered": (2, np.inf), "tails": (2, np.inf)}, "gemm": {"products": (1, 2), "sums": (2, 8), "reads_a": (0, 2), "reads_b": (0, 0.1)}}
 BLOCKS = {"attention": "attention_fwd", "conv": "conv", "gemm": "gemm"}  # of a CPU's spec
 # Rows that what kernels alike have in common counts as, beside those of the kernels themselves. Convolution has several times as many kernels as attention.
 ROWS_OF_ALIKE = {"attention": 1, "conv": 15, "gemm": 40}
@@ -168,6 +168,8 @@ class Data:
         self.pipelines = sorted(set(kernels))
         self.pipeline = np.array([self.pipelines.index(one) for one in kernels])
         self.problem = np.array([races.index(row["race"]) for row in rows])
+        files = sorted({file for _, file in races})
+        self.file = np.array([files.index(row["race"][1]) for row in rows])
         self.family = np.array([row["family"] for row in rows])
         self.rank = np.array([float(row["rank"]) for row in rows])
         self.timed = np.array([row["status"] != "behind" for row in rows])
@@ -178,17 +180,24 @@ class Data:
 
     def keep(self, known, only):
         """Fits some kernels alone, to the others as they are: a race's seconds are divided by what its other kernels took
-        of the seconds that are predicted for them. `only`: how LEVEL/PIPELINE of those begins that are fitted."""
+        of the seconds that are predicted for them, or where it has none by what its file's others took. `only`: how
+        LEVEL/PIPELINE of those begins that are fitted."""
         for level, name in self.pipelines:
             if not f"{level}/{name}".startswith(tuple(only)):
                 figures = known.get((level, name)) or known[level, name.rsplit("_", 1)[0]]
                 self.fixed[level, name] = np.array([figures.get(term, 0) for term in self.names] + [0] * 2 * len(self.of_tiles))
-        predicted = self.predict({})
-        for i in range(len(self.problems)):
+        others = np.isfinite(self.predict({}))
+        slower = np.log(self.seconds / np.where(others, self.predict({}), self.seconds))
+
+        def mean(rows):
+            return np.average(slower[rows], weights=self.weight[rows]) if rows.any() else None
+
+        by_race = [mean(others & (self.problem == i)) for i in range(len(self.problems))]
+        by_file = [mean(others & (self.file == i)) for i in range(self.file.max() + 1)]
+        for i, of_race in enumerate(by_race):
             race = self.problem == i
-            others = race & np.isfinite(predicted)
-            if others.any():
-                self.seconds[race] /= np.exp(np.average(np.log(self.seconds[others] / predicted[others]), weights=self.weight[others]))
+            of_file = by_file[self.file[race][0]]
+            self.seconds[race] /= np.exp(next((one for one in (of_race, of_file) if one is not None), 0))
 
     def fit(self, chosen):
         """Coefficients of each pipeline from the rows of a mask: of as many fits as the operation's kernels take the one

@@ -5,6 +5,7 @@
 
 #include "choose/rounding.hpp"
 #include "problem/conv/problem.hpp"
+#include "vocabulary/data_type.hpp"
 
 namespace tilesmith::cpu_conv {
 namespace {
@@ -71,18 +72,28 @@ bool joins(const ConvProblem& p, const Kernel& kernel) {
 
 // kernels/cpu/conv/joined_taps.h
 Counts joined_taps(const ConvProblem& p, const Kernel& kernel) {
-  constexpr double kTaskRows = 256;
+  constexpr double kTaskRows = 256, kMostBytes = 64;
   Counts counts;
   const double taps = static_cast<double>(p.filter_d * p.filter_h), columns = static_cast<double>(p.k);
-  const double elements = taps * static_cast<double>(p.c * p.filter_w), groups = static_cast<double>(p.groups);
-  const double words = ceil_div(elements, kernel.step * kernel.pack) * kernel.step;
-  const double vectors = ceil_div(columns, kernel.lanes), rows = groups * pixels(p, p.out());
-  kernel.multiply(counts, rows, ceil_div(rows, kernel.rows), vectors, words);
-  counts.lines = counts.copied = rows * taps;
+  const double elements = static_cast<double>(p.c * p.filter_w);  // of a row of the filter
+  const double words = ceil_div(taps * elements, kernel.step * kernel.pack) * kernel.step;
+  const double vectors = ceil_div(columns, kernel.lanes), rows = pixels(p, p.out());
+  const double strips = ceil_div(rows, kernel.rows), lines = rows / static_cast<double>(p.out()[2]);
+  kernel.multiply(counts, rows, strips, vectors, words);
+  // Lines that one load holds are copied whole, others element by element.
+  const bool dense = elements * bits_of(p.data_type) / 8 <= kMostBytes;
+  counts.lines = (lines + strips) * taps;
+  (dense ? counts.copied : counts.scattered) = rows * taps * (dense ? 1 : elements);
   counts.results = rows * vectors;
-  counts.tails = rows * std::fmod(columns, kernel.lanes);
+  counts.straddling = counts.results * straddling_share(p, kernel);
+  // A last vector overlaps the one before in its panel.
+  const double last_columns = columns - (ceil_div(columns, kernel.panel) - 1) * kernel.panel;
+  if (last_columns < kernel.lanes) counts.tails = rows * last_columns;
   counts.tasks = ceil_div(rows, kTaskRows);
-  if (!p.packed_w) counts.packing = groups * words * vectors;
+  if (!p.packed_w) {
+    counts.packing = words * vectors;
+    (dense ? counts.gathered : counts.scattered) += columns * taps * (dense ? 1 : elements);
+  }
   return counts;
 }
 
@@ -144,8 +155,13 @@ Counts blocked_data(const ConvProblem& p, const Kernel& kernel) {
   } else if (raised) {  // the image once for all taps, and what its neighbours meet of it
     counts.copied = rows * taps / std::clamp(taps, 1.0, 3.0) * ceil_div(depth, kernel.lanes * kernel.pack) / 2;
   }
-  // Of folded taps, lines that are not even, and those that end beyond the image.
-  if (folded && !by_lines) counts.scattered = counts.lines * depth * (line_is_even ? 1 - all_inside(p) : 1);
+  // Of folded taps, lines that are not even go element by element, and so do those that end beyond the image where no
+  // mask reads their words.
+  const double cut = folded && !by_lines ? (line_is_even ? 1 - all_inside(p) : 1) : 0;
+  if (line_is_even && kernel.stored && kernel.wide)
+    counts.copied += in_place ? counts.lines * cut * ceil_div(depth, kernel.lanes * kernel.pack) : 0;
+  else if (cut > 0)
+    counts.scattered = counts.lines * depth * cut;
   // Sums that are the result are added up where it lies, but in phases that no tap reaches, where they are zeros.
   double share = 1;
   bool even = true;
@@ -155,6 +171,7 @@ Counts blocked_data(const ConvProblem& p, const Kernel& kernel) {
   }
   const bool direct = even && p.data_type == DataType::fp32 && std::fmod(columns, kernel.lanes) == 0;
   counts.results = direct ? 0 : rows * vectors;
+  counts.straddling = counts.results * straddling_share(p, kernel);
   // A last vector overlaps the one before, where its block has one and nothing follows the sums.
   const double last_columns = columns - (column_blocks - 1) * block_panels * kernel.panel;
   const bool overlaps = last_columns >= kernel.lanes && p.epilogue.empty();
@@ -162,10 +179,14 @@ Counts blocked_data(const ConvProblem& p, const Kernel& kernel) {
   counts.tasks = row_blocks * column_blocks;
   counts.zeros = (1 - share) * counts.tasks * kernel.tile_m * kernel.tile_n / kernel.lanes;
   const double groups = static_cast<double>(p.groups) * phases;
-  for (double* count : {&counts.products, &counts.loads, &counts.steps, &counts.lines, &counts.copied,
-                        &counts.scattered, &counts.results, &counts.tails, &counts.zeros, &counts.tasks})
+  for (double* count :
+       {&counts.products, &counts.loads, &counts.steps, &counts.lines, &counts.copied, &counts.scattered,
+        &counts.results, &counts.straddling, &counts.tails, &counts.zeros, &counts.tasks})
     *count *= groups;
-  if (!p.packed_w) counts.packing = static_cast<double>(p.groups) * all_taps * words * vectors;
+  // Forward the lines of as many filters as a vector has lanes are turned, a vector of words of each at a time.
+  if (!p.packed_w)
+    counts.packing =
+        static_cast<double>(p.groups) * all_taps * vectors * (forward ? to_multiple(words, kernel.lanes) : words);
   return counts;
 }
 

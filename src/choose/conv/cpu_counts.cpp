@@ -59,6 +59,15 @@ double Kernel::filled(double some, double strips) const {
   return strips * (tiles ? std::max(least_rows, to_multiple(each, least_rows)) : std::max(least_rows, each));
 }
 
+double straddling_share(const ConvProblem& p, const Kernel& kernel) {
+  constexpr std::int64_t kLine = 64;  // bytes
+  const std::int64_t size = bits_of(p.type_out) / 8, vector = static_cast<std::int64_t>(kernel.lanes) * size;
+  const std::int64_t pixel = p.groups * (p.direction == ConvDirection::forward ? p.k : p.c) * size;
+  // Pixels begin at any multiple of this.
+  const std::int64_t step = std::min(std::gcd(pixel, kLine), vector);
+  return static_cast<double>(vector - step) / static_cast<double>(kLine);
+}
+
 void Kernel::multiply(Counts& counts, double some, double strips, double vectors, double words) const {
   const double panels = ceil_div(vectors * lanes, panel), all = filled(some, strips);
   counts.products += all * vectors * words * cycles;

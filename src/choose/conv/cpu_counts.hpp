@@ -13,7 +13,7 @@ namespace tilesmith::cpu_conv {
 /// In the order of kCpuConvTerms.
 struct Counts {
   double products = 0, loads = 0, spread = 0, steps = 0, lines = 0, copied = 0, gathered = 0, scattered = 0,
-         packing = 0, results = 0, tails = 0, zeros = 0, tasks = 0;
+         packing = 0, results = 0, straddling = 0, tails = 0, zeros = 0, tasks = 0;
 };
 
 [[nodiscard]] double to_multiple(double size, double step);
@@ -38,6 +38,9 @@ struct Kernel {
   /// Counts micro-tiles: strips of `some` rows by vectors of columns along `words` of the sum.
   void multiply(Counts& counts, double some, double strips, double vectors, double words) const;
 };
+
+/// The share of vectors of the result, channels last, that lie in two lines of a cache.
+[[nodiscard]] double straddling_share(const ConvProblem& p, const Kernel& kernel);
 
 // kernels/cpu/conv/data_lines.h, joined_taps.h and data.h
 [[nodiscard]] Counts blocked_data(const ConvProblem& p, const Kernel& kernel);

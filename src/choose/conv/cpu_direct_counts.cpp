@@ -46,14 +46,20 @@ Counts direct_data(const ConvProblem& p, const Kernel& kernel) {
   counts.products = each * vectors * columns * kernel.cycles;
   counts.loads = each * (vectors * std::ceil(columns / kMostFilters) + ceil_div(vectors, together) * columns);
   counts.steps = each * ceil_div(vectors, together) * std::ceil(columns / kMostFilters);
-  const double met_lines = static_cast<double>(p.filter_d) * remainders(1) * (lines + reach(1));
-  counts.copied = met_blocks * groups * words * column_blocks * met_lines *
-                  ceil_div(remainders(2) * (pixels_of_task + reach(2)), kernel.lanes);
-  const double channels = static_cast<double>(forward ? p.c : p.k);
-  if (channels < kernel.pack)  // words are put together one by one
-    counts.scattered =
-        met_blocks * groups * channels * column_blocks * met_lines * remainders(2) * (pixels_of_task + reach(2));
-  counts.lines = met_blocks * column_blocks * met_lines * remainders(2) * ceil_div(groups * words, kernel.lanes);
+  const double met_lines =
+      met_blocks * column_blocks * static_cast<double>(p.filter_d) * remainders(1) * (lines + reach(1)) * remainders(2);
+  const double met_pixels = pixels_of_task + reach(2), channels = static_cast<double>(forward ? p.c : p.k);
+  // Pixels of several words are turned, a vector of them at a time. Those of one word are copied as they lie where
+  // nothing lies between them; else the word is put together by elements.
+  const double pace = static_cast<double>(forward ? p.stride_w : 1), elements = channels * groups_of_task;
+  const bool turned = words > 1 || (groups_of_task > 1 && std::fmod(channels, kernel.pack) == 0);
+  counts.copied = met_lines * groups * words * ceil_div(met_pixels, kernel.lanes);
+  counts.lines =
+      met_lines * groups / groups_of_task * (turned ? ceil_div(elements, kernel.lanes * kernel.pack) : groups_of_task);
+  if (turned)
+    counts.gathered = met_lines * groups / groups_of_task * met_pixels * ceil_div(elements, kernel.lanes * kernel.pack);
+  else if (channels * groups * pace != kernel.pack)
+    counts.scattered = met_lines * groups * channels * met_pixels;
   if (!p.packed_w) {
     counts.packing = groups * words * static_cast<double>(taps_of(p)) * ceil_div(columns, kernel.lanes);
     counts.scattered += groups * static_cast<double>(taps_of(p) * p.c * p.k);
@@ -63,6 +69,8 @@ Counts direct_data(const ConvProblem& p, const Kernel& kernel) {
                    ceil_div(rows, kernel.lanes);
   if (rows < kernel.lanes && (groups > groups_of_task || !p.epilogue.empty()))
     counts.tails = pixels(p, size) * groups * columns;
+  else if (rows >= kernel.lanes)
+    counts.straddling = counts.results * straddling_share(p, kernel);
   counts.tasks = blocks * ceil_div(groups, groups_of_task) * column_blocks;
   return counts;
 }

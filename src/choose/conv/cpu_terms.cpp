@@ -22,9 +22,22 @@ cpu_conv::Counts counts_of(const ConvProblem& p, const KernelConfig& config, con
 CpuConvTerms cpu_conv_terms(const ConvProblem& p, const KernelConfig& config, const CpuSpec& spec) {
   cpu_conv::Counts n;
   if (!is_empty(p) && p.batch > 0) n = counts_of(p, config, cpu_conv::Kernel(p, config, spec));
-  CpuConvTerms terms = {n.products, n.loads,    n.spread,    n.steps,   n.lines,
-                        n.copied,   n.gathered, n.scattered, n.packing, n.results,
-                        n.tails,    n.zeros,    n.tasks,     1,         bytes_of(p) / spec.memory_bytes_per_cycle};
+  CpuConvTerms terms = {n.products,
+                        n.loads,
+                        n.spread,
+                        n.steps,
+                        n.lines,
+                        n.copied,
+                        n.gathered,
+                        n.scattered,
+                        n.packing,
+                        n.results,
+                        n.straddling,
+                        n.tails,
+                        n.zeros,
+                        n.tasks,
+                        1,
+                        bytes_of(p) / spec.memory_bytes_per_cycle};
   for (double& term : terms) term /= spec.clock_hz;
   return terms;
 }

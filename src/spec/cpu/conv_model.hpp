@@ -26,18 +26,19 @@ class JsonReader;
 ///   steps      of micro-tiles along the sum, or rows of taps of a run of pixels: each waits for the one before
 ///   lines      pixels at a tap, which are looked up
 ///   copied     vectors of the image that are brought into rows, or converted there
-///   gathered   lines of channels that are copied one at a time
+///   gathered   lines of channels, or of a row of the filter, that are copied one at a time
 ///   scattered  elements that are read one at a time
 ///   packing    vectors of w, or of y, that are packed
 ///   results    vectors of sums on their way to the result, and of partial sums
+///   straddling vectors of the result that lie in two lines of a cache
 ///   tails      elements of the result that fill no vector, written one at a time
 ///   zeros      vectors of sums that are set to zero, where no tap reaches them
 ///   tasks      pieces that a thread takes at a time
 ///   call       1
 ///   memory     that the tensors' bytes take to pass through it
-inline constexpr std::array<std::string_view, 15> kCpuConvTerms = {
-    "products", "loads",   "spread", "steps", "lines", "copied", "gathered", "scattered",
-    "packing",  "results", "tails",  "zeros", "tasks", "call",   "memory"};
+inline constexpr std::array<std::string_view, 16> kCpuConvTerms = {
+    "products", "loads",   "spread",     "steps", "lines", "copied", "gathered", "scattered",
+    "packing",  "results", "straddling", "tails", "zeros", "tasks",  "call",     "memory"};
 using CpuConvTerms = std::array<double, kCpuConvTerms.size()>;
 
 struct CpuConvModel {

@@ -163,6 +163,38 @@ TEST(CpuConvTerms, ElementsBeyondAVectorAreWrittenApart) {
   EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("tails"), 96 * 12);
 }
 
+// Pixels of 48 floats begin at a line of a cache, of 49 anywhere: 15 of 16 vectors lie in two.
+TEST(CpuConvTerms, VectorsOfTheResultStraddleLines) {
+  ConvProblem problem = in_fp32({.batch = 1, .c = 64, .k = 48, .in_h = 8, .in_w = 12});
+  problem.epilogue = {EpilogueOp::relu};
+  EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("straddling"), 0);
+  problem.k = 49;
+  EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("straddling"), 96 * 4 * 15 / 16.0);
+  EXPECT_EQ(counted(problem, "x86_64_v3", Pipeline::blocked).at("straddling"), 96 * 7 * 7 / 16.0);
+}
+
+// Sixteen lines of filters are turned together, however few words they have.
+TEST(CpuConvTerms, FewWordsOfFiltersTakeAsLongAsAVector) {
+  ConvProblem problem = in_fp32({.batch = 1, .c = 1, .k = 64, .in_h = 8, .in_w = 12});
+  EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("packing"), 16 * 4);
+  problem.c = 17;
+  EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("packing"), 32 * 4);
+}
+
+// Two bytes of 25 taps of 4 channels are four tiles' rows; lines of 5 taps are brought for each pixel, and of each
+// filter.
+TEST(CpuConvTerms, JoinedTapsAreBroughtByLines) {
+  ConvProblem problem{.batch = 1, .c = 4, .k = 32, .in_h = 8, .in_w = 8};
+  problem.filter_h = problem.filter_w = 5;
+  problem.pad_h = problem.pad_w = problem.pad_high_h = problem.pad_high_w = 2;
+  const auto terms = counted(problem, "x86_64_amx", Pipeline::blocked);
+  EXPECT_EQ(terms.at("copied"), 64 * 5);
+  EXPECT_EQ(terms.at("lines"), (8 + 2) * 5);
+  EXPECT_EQ(terms.at("gathered"), 32 * 5);
+  EXPECT_EQ(terms.at("packing"), 4 * 16 * 2);
+  EXPECT_EQ(terms.at("scattered"), 0);
+}
+
 // A filter of one tap with a stride of 2 reaches one phase of four.
 TEST(CpuConvTerms, PhasesWithoutTapsAreZeros) {
   ConvProblem problem = in_fp32(square(32, 8));
@@ -187,8 +219,10 @@ TEST(CpuConvTerms, DepthwiseCountsTapsThatMeetTheImage) {
 TEST(CpuConvTerms, FoldedTapsOfGroupsAreCopiedOneByOne) {
   ConvProblem problem = in_fp32(square(4, 8));
   problem.k = 16;
-  const double of_borders = counted(problem, "x86_64_v4", Pipeline::blocked).at("scattered");
-  EXPECT_EQ(of_borders, 64 * 3 * 12 * 0.25);
+  // Beside the image a mask reads AVX-512's words: of a quarter of the pixels.
+  EXPECT_EQ(counted(problem, "x86_64_v3", Pipeline::blocked).at("scattered"), 64 * 3 * 12 * 0.25);
+  EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("scattered"), 0);
+  EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("copied"), 64 * 3 * 0.25);
   problem.groups = 2;
   EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::blocked).at("scattered"), 2 * 64 * 3 * 12);
 }
@@ -211,6 +245,20 @@ TEST(CpuConvTerms, DirectKernelsHaveVectorsOfPixels) {
   EXPECT_EQ(counted(problem, "x86_64_v3", Pipeline::direct).at("products"), 4 * 3 / 2);
   problem.direction = ConvDirection::backward_weight;
   EXPECT_EQ(counted(problem, "x86_64_v4", Pipeline::direct).at("products"), 2 * 3 / 2);
+}
+
+// Four channels of int8 are a word as they lie; with a stride it is put together, and of more words pixels are turned.
+TEST(CpuConvTerms, WordsOfPixelsThatAreApartArePutTogether) {
+  ConvProblem problem{.data_type = DataType::int8, .type_out = DataType::fp32, .c = 4, .k = 16, .in_w = 32};
+  auto terms = counted(problem, "x86_64_v4_bf16", Pipeline::direct);
+  EXPECT_EQ(terms.at("scattered"), 4 * 16);  // of the filters
+  EXPECT_EQ(terms.at("gathered"), 0);
+  problem.stride_w = 2;
+  EXPECT_EQ(counted(problem, "x86_64_v4_bf16", Pipeline::direct).at("scattered"), 4 * 16 + 4 * 16);
+  problem.c = 8;
+  terms = counted(problem, "x86_64_v4_bf16", Pipeline::direct);
+  EXPECT_EQ(terms.at("scattered"), 8 * 16);
+  EXPECT_EQ(terms.at("gathered"), 16);
 }
 
 TEST(CpuConvChoice, DirectKernelsGoFirstWhereColumnsAreFew) {

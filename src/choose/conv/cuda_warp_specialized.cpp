@@ -193,6 +193,21 @@ double narrow_step_us(const KernelConfig& config, const CudaSpec& spec, const Co
   return 1e-3 * (spec.conv.rows.ns + spec.conv.rows.filter_straddle_ns) * (tile[0] + tile[1]);
 }
 
+/// Backward weight: rows of pixels take their time as those of other directions do, in whatever block of a cluster asks
+/// for them, and more where they lie in a sector more. 216-8 by 3x3x3 on 8x30x30 took 0.40 us a step of 64 x 64, 0.55
+/// of 64 x 128, 0.9 of 64 x 256 (H200).
+double weight_step_us(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec, const ConvProblem& p) {
+  const CudaConvRows& rows = spec.conv.rows;
+  const Algorithm& a = config.algorithm;
+  const auto row_of = [&](std::int64_t channels, int taps) {
+    return row_ns(rows, rows.ns, taps,
+                  p.groups * channels * bits_of(p.data_type) % kSectorBits != 0 ? rows.data_straddle_ns : 0);
+  };
+  const double copied =
+      a.tile[0] * row_of(p.k, 1) / a.cluster[1] + a.tile[1] * row_of(p.c, window_step_taps(a)) / a.cluster[0];
+  return std::max({row.step_us, 1e-3 * copied, narrow_step_us(config, spec, p)});
+}
+
 /// Backward weight in so many blocks, which have equal shares of all tiles. Where a tile has a whole number of blocks,
 /// those of all tiles pass over the same pixels at the same time, which then come from memory once; else a step takes
 /// longer. Of one tap a tile that is as high or as wide as the result is a little faster than others.
@@ -203,9 +218,8 @@ double weight_seconds(const KernelConfig& config, const CudaGemmTile& row, const
   const double steps = static_cast<double>(shape.k / step_channels(p));
   const double of_tile = static_cast<double>(blocks) / static_cast<double>(tiles);
   const bool whole = taps_of(p) == 1 && (shape.m <= config.algorithm.tile[0] || shape.n <= config.algorithm.tile[1]);
-  const double step = std::max(row.step_us, narrow_step_us(config, spec, p)) *
-                      (blocks % tiles == 0 ? 1 : model.scattered) * (whole ? model.whole : 1) *
-                      cut_cost_of_weight(shape.m, config.algorithm.tile[0], model);
+  const double step = weight_step_us(config, row, spec, p) * (blocks % tiles == 0 ? 1 : model.scattered) *
+                      (whole ? model.whole : 1) * cut_cost_of_weight(shape.m, config.algorithm.tile[0], model);
   const double compute = 1e-6 * (steps / of_tile * step + row.end_us * std::max(1 / of_tile, model.least_end));
   const double memory = spec.reference.memory_seconds(met_bytes(p));
   double seconds = spec.reference.launch_seconds() + std::hypot(compute, memory);  // neither hides the other whole
@@ -245,7 +259,7 @@ double split_weight_seconds(const KernelConfig& config, const CudaGemmTile& row,
   const CudaGemmShape shape = cuda_window_shape(p, window_step_taps(config.algorithm));
   const auto steps = static_cast<double>(ceil_div(shape.k / step_channels(p), std::int64_t{work.splits}));
   const auto rounds = static_cast<double>(ceil_div(work.items, work.blocks));
-  const double step = std::max(row.step_us, narrow_step_us(config, spec, p));
+  const double step = weight_step_us(config, row, spec, p);
   const double compute = 1e-6 * rounds * (steps * step + row.end_us);
   const double memory = spec.reference.memory_seconds(met_bytes(p));
   // Shorter rows of x as in step_us().

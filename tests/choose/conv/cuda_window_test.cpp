@@ -239,6 +239,34 @@ TEST(CudaConvChoice, PartsOfWeightsRunAtATime) {
   EXPECT_GT(whole, 0);
 }
 
+// Of few filters rows of pixels decide, of which large tiles bring fewer: 216-8 by 3x3x3 on 8x30x30 took 62.2 us by
+// equal shares of 64 x 64 and 32.2 by split sums of 64 x 256 (H200).
+TEST(CudaConvChoice, WeightsOfFewFiltersBringFewRows) {
+  const ConvProblem p{.direction = ConvDirection::backward_weight,
+                      .data_type = DataType::bf16,
+                      .type_out = DataType::bf16,
+                      .type_bias = DataType::bf16,
+                      .c = 216,
+                      .k = 8,
+                      .in_d = 8,
+                      .in_h = 30,
+                      .in_w = 30,
+                      .filter_d = 3,
+                      .filter_h = 3,
+                      .filter_w = 3,
+                      .pad_d = 1,
+                      .pad_h = 1,
+                      .pad_w = 1,
+                      .pad_high_d = 1,
+                      .pad_high_h = 1,
+                      .pad_high_w = 1};
+  const auto ranking = rank(hopper(), p);
+  ASSERT_TRUE(ranking);
+  const Algorithm& first = ranking->candidates.front().recipe.main().algorithm;
+  EXPECT_EQ(first.tile[1], 256) << native_name(ranking->candidates.front().recipe.main());
+  EXPECT_TRUE(first.split_k);
+}
+
 // A tile of 64 x 64 has one sum of all pixels: GEMM cuts it into 16 parts, convolution into as many as there are SMs.
 TEST(CudaConvChoice, FewFiltersOfManyPixelsFillTheChip) {
   const ConvProblem p{.direction = ConvDirection::backward_weight,

@@ -185,7 +185,7 @@ void add_direct(const CudaSpec& spec, const ConvProblem& problem, CudaConvMemory
 /// in all directions, H200), and ranking it too takes as long again.
 void add_padded(const CudaSpec& spec, const ConvProblem& problem, CudaConvMemory memory,
                 std::vector<Candidate>& candidates) {
-  const auto padded = gemm_of(problem) ? std::nullopt : with_whole_octets(problem);
+  const auto padded = gemm_of(problem) ? std::nullopt : with_filled_channels(problem);
   const auto copies = padded ? padding_kernel(spec, problem.data_type) : std::nullopt;
   if (!copies) return;
   const double beside = padding_seconds(spec, problem, *padded);

@@ -9,11 +9,17 @@
 namespace tilesmith {
 namespace {
 
-constexpr std::int64_t kOctetOfPadded = 8;
-constexpr std::int64_t kMostPadded = std::int64_t{1} << 31;  // elements that a copy counts in 32 bits
+constexpr std::int64_t kOctetOfPadded = 8, kSectorOfPadded = 16;  // 16 and 32 bytes
+constexpr std::int64_t kMostPadded = std::int64_t{1} << 31;       // elements that a copy counts in 32 bits
 
-std::int64_t whole_octets(std::int64_t channels) {
-  return ceil_div(channels, kOctetOfPadded) * kOctetOfPadded;
+/// What is filled up becomes whole sectors, so that no row begins within one; of few channels octets, as products with
+/// what fills them up take longer then. 3x3 on 40x40 from 104 channels to 96 took 26.4 us where 112 took 19.2, backward
+/// data 20.0 and 15.2 (H200).
+std::int64_t filled_up(std::int64_t channels) {
+  constexpr std::int64_t kFew = 32;
+  if (channels % kOctetOfPadded == 0) return channels;
+  const std::int64_t unit = channels > kFew ? kSectorOfPadded : kOctetOfPadded;
+  return ceil_div(channels, unit) * unit;
 }
 
 bool is_backward_weight(const ConvProblem& p) {
@@ -32,13 +38,13 @@ std::array<bool, 3> result_of(const ConvProblem& p) {
 
 }  // namespace
 
-std::optional<ConvProblem> with_whole_octets(const ConvProblem& p) {
+std::optional<ConvProblem> with_filled_channels(const ConvProblem& p) {
   if (p.unaligned || bits_of(p.data_type) != 16 || is_empty(p) || p.batch == 0) return {};
   if (p.groups > 1 && p.c == 1 && p.k == 1) return {};
   ConvProblem out = p;
-  out.c = whole_octets(p.c);
+  out.c = filled_up(p.c);
   // Kernels write single channels forward.
-  if (p.direction != ConvDirection::forward) out.k = whole_octets(p.k);
+  if (p.direction != ConvDirection::forward) out.k = filled_up(p.k);
   if (out == p || (p.direction == ConvDirection::backward_data && out.c != p.c && !p.epilogue.empty())) return {};
   for (const std::int64_t elements : padded_elements(p, out))
     if (elements >= kMostPadded) return {};

@@ -14,9 +14,10 @@
 
 namespace tilesmith {
 
-/// The problem whose channels that are read (backward data and weight: all) are whole octets; nothing where they are,
-/// where tensors are unaligned or not of 16 bits, where an epilogue reads what is filled up, or nothing is computed.
-[[nodiscard]] std::optional<ConvProblem> with_whole_octets(const ConvProblem& problem);
+/// The problem whose channels that are read (backward data and weight: all) are filled up where they are no whole
+/// octets, to such, more than 32 to whole sixteens; nothing where they all are, where tensors are unaligned or not of
+/// 16 bits, where an epilogue reads what is filled up, or nothing is computed.
+[[nodiscard]] std::optional<ConvProblem> with_filled_channels(const ConvProblem& problem);
 
 /// The kernel that copies; nothing where the chip has none.
 [[nodiscard]] std::optional<KernelConfig> padding_kernel(const CudaSpec& spec, DataType type);

@@ -23,7 +23,7 @@ Result<std::vector<Refusal>> CudaConv::refusals(const ConvProblem& problem) cons
 
 Status CudaConv::check(const Recipe& recipe, const ConvProblem& problem) const {
   if (recipe.steps.size() > 1)
-    if (const auto padded = with_whole_octets(problem))
+    if (const auto padded = with_filled_channels(problem))
       if (const auto copies = padding_kernel(spec_, problem.data_type);
           copies && recipe == padded_recipe(*copies, recipe.main(), problem, *padded))
         return serves(spec_, recipe.main(), *padded);
@@ -45,7 +45,7 @@ CudaSplitMemory& CudaConv::padded_memory(const CudaContext& context) {
 
 Result<std::unique_ptr<ConvPlan>> CudaConv::plan_padded(const ConvProblem& problem, const Candidate& chosen,
                                                         std::string reason, BuildPolicy build) {
-  const auto padded = with_whole_octets(problem);
+  const auto padded = with_filled_channels(problem);
   if (!padded) return fail(ErrorCode::internal, "copies for a convolution whose channels are not filled up");
   TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));
   const KernelConfig& copies = chosen.recipe.steps.front().config;

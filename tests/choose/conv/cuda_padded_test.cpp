@@ -46,13 +46,13 @@ TEST(CudaConvChoice, OddChannelsOfLargeLayersAreFilledUp) {
     EXPECT_EQ(first.steps.size(), direction == ConvDirection::forward ? 2u : 3u) << recipe_name(first);
     EXPECT_EQ(first.steps.front().role, StepRole::prepare);
     EXPECT_EQ(first.steps.front().config.algorithm.pipeline, Pipeline::rowwise);
-    const bool forward = direction == ConvDirection::forward;  // 56 channels are few enough for halo tiles
+    const bool forward = direction == ConvDirection::forward;  // 64 channels are few enough for halo tiles
     EXPECT_EQ(first.main().algorithm.pipeline, forward ? Pipeline::halo : Pipeline::warp_specialized);
     EXPECT_FALSE(serves(hopper(), first.main(), p)) << "without copies";
     EXPECT_FALSE(serves(hopper(), first.steps.front().config, p)) << "copies alone";
-    const auto padded = with_whole_octets(p);
+    const auto padded = with_filled_channels(p);
     ASSERT_TRUE(padded);
-    EXPECT_EQ(padded->c, 56);
+    EXPECT_EQ(padded->c, 64) << "whole sectors";
     EXPECT_EQ(padded->k, 344);
     EXPECT_TRUE(serves(hopper(), first.main(), *padded));
     EXPECT_GT(ranking->candidates.front().predicted_seconds, padding_seconds(hopper(), p, *padded));
@@ -62,29 +62,29 @@ TEST(CudaConvChoice, OddChannelsOfLargeLayersAreFilledUp) {
 TEST(CudaConvChoice, ChannelsAreFilledUpWhereNothingReadsWhatFillsThem) {
   ConvProblem p = odd_channels(ConvDirection::backward_data);
   p.k = 13;
-  const auto padded = with_whole_octets(p);
+  const auto padded = with_filled_channels(p);
   ASSERT_TRUE(padded);
-  EXPECT_EQ(padded->c, 56);
-  EXPECT_EQ(padded->k, 16);
+  EXPECT_EQ(padded->c, 64);
+  EXPECT_EQ(padded->k, 16) << "few: whole octets";
   const std::array<std::int64_t, 3> elements = padded_elements(p, *padded);
-  EXPECT_EQ(elements, (std::array<std::int64_t, 3>{12 * 40 * 40 * 56, 27 * 16 * 56, 12 * 40 * 40 * 16}));
+  EXPECT_EQ(elements, (std::array<std::int64_t, 3>{12 * 40 * 40 * 64, 27 * 16 * 64, 12 * 40 * 40 * 16}));
   p.epilogue = {EpilogueOp::bias};
-  EXPECT_FALSE(with_whole_octets(p)) << "a bias of 49 channels";
+  EXPECT_FALSE(with_filled_channels(p)) << "a bias of 49 channels";
   p.direction = ConvDirection::forward;
-  ASSERT_TRUE(with_whole_octets(p));
-  EXPECT_EQ(with_whole_octets(p)->k, 13) << "forward, the result is the caller's own";
+  ASSERT_TRUE(with_filled_channels(p));
+  EXPECT_EQ(with_filled_channels(p)->k, 13) << "forward, the result is the caller's own";
   p.unaligned = true;
-  EXPECT_FALSE(with_whole_octets(p)) << "channels may be apart";
+  EXPECT_FALSE(with_filled_channels(p)) << "channels may be apart";
   p.unaligned = false;
   p.c = 48;
-  EXPECT_FALSE(with_whole_octets(p));
+  EXPECT_FALSE(with_filled_channels(p));
   p.c = 49;
   p.data_type = p.type_out = DataType::fp32;
-  EXPECT_FALSE(with_whole_octets(p));
+  EXPECT_FALSE(with_filled_channels(p));
   ConvProblem depthwise = odd_channels(ConvDirection::backward_weight);
   depthwise.groups = 49;
   depthwise.c = depthwise.k = 1;
-  EXPECT_FALSE(with_whole_octets(depthwise));
+  EXPECT_FALSE(with_filled_channels(depthwise));
 }
 
 }  // namespace

@@ -120,3 +120,18 @@ def test_a_row_that_was_not_timed_goes_with_that_of_its_tile_and_figures():
     data.names, data.of_tiles = ("launch",), [("warpspec", frozenset(), one) for one in rows]
     found = data.of_rows({("", "warpspec"): fit_model.np.array([1, 0.7, 0, 0, 0, 0.25, 0, 0, 0])})
     assert [(one, figures["round_us"], figures["efficiency"]) for one, figures in found] == [(rows[0], 0.7, 0.4), (rows[1], 0.7, 0.4)]
+
+
+def test_a_race_without_other_kernels_is_scaled_as_its_file():
+    """Kernels of level a are fitted, those of b take twice what is predicted in one race of file 0 and four times in another."""
+    np = fit_model.np
+    data = fit_model.Data.__new__(fit_model.Data)
+    data.names, data.of_tiles = ("call",), []
+    data.pipelines = [("a", "direct_fwd_int8"), ("b", "direct_fwd_int8")]
+    data.problems, data.fixed = [""] * 4, {}
+    data.problem, data.file = np.array([0, 0, 1, 1, 2, 3]), np.array([0, 0, 0, 0, 0, 1])
+    data.pipeline = np.array([0, 1, 0, 1, 0, 0])
+    data.terms, data.weight = np.ones((6, 1)), np.ones(6)
+    data.seconds = np.array([6.0, 2.0, 8.0, 4.0, np.sqrt(8.0), 5.0])
+    data.keep({("b", "direct_fwd_int8"): {"call": 1.0}}, ["a/direct"])
+    assert np.allclose(data.seconds, [3, 1, 2, 1, 1, 5])

@@ -44,6 +44,8 @@ _makers = {kind: getattr(torch._C._dynamo.guards, f"_empty_strided_{kind}", None
 operators = torch.library.Library("tilesmith", "DEF")  # type: ignore[no-untyped-call]
 
 is_compiling = torch.compiler.is_compiling
+# Whether Dynamo reads the code: one frame of Python in place of two. torch.export without it passes tensors that no repeated call has.
+is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 jit_traces = torch._C._is_tracing
 _count_modes = torch._C._len_torch_dispatch_stack
 _is_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded

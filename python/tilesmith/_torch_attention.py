@@ -28,7 +28,7 @@ from tilesmith._torch import (
     differentiated,
     draw_seed,
     grad_enabled,
-    is_compiling,
+    is_dynamo_compiling,
     is_traced,
     longest,
     new_output,
@@ -57,7 +57,7 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
               block_table: Any, seqlens_k: Any, page_indices: Any, page_indptr: Any, num_splits: Any, batch_invariant: Any, latent: Any, kv_layout: Any,
               out: Any) -> Any:  # fmt: skip
     """tilesmith.attention on plain torch tensors. Every call passes here, so it is written for speed."""
-    if not is_compiling():
+    if not is_dynamo_compiling():
         repeated = _run(conditions.now, q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale, dropout_p,
                         seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, block_table, seqlens_k, page_indices,
                         page_indptr, num_splits, batch_invariant, latent, kv_layout, out)  # fmt: skip

@@ -31,7 +31,7 @@ from tilesmith._torch import (
     describe,
     differentiated,
     grad_enabled,
-    is_compiling,
+    is_dynamo_compiling,
     is_traced,
     new_output,
     options_here,
@@ -59,7 +59,7 @@ def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: 
          groups: Any, zero_b: Any, a2: Any, b2: Any, amax: Any, out_dtype: Any, alpha: Any, beta: Any, activation: Any,
          gate: Any, clamp: Any, tf32: Any, prefetch_weights: Any) -> Any:  # fmt: skip
     """matmul and its like on plain torch tensors. Every call passes here, so it is written for speed."""
-    if not is_compiling():
+    if not is_dynamo_compiling():
         repeated = _run(conditions.now, form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha,
                         beta, activation, gate, clamp, tf32, prefetch_weights)  # fmt: skip
         if repeated is not NotImplemented:

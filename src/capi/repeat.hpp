@@ -11,6 +11,8 @@ struct Repeat {
   /// A call that differs from the planned one in its pointers and numbers alone. On GPUs another alignment of pointers
   /// is another problem.
   tilesmith_status (*run)(const void* plan, const void* call);
+  /// 0: nobody predicted them.
+  double (*predicted_seconds)(const void* plan);
 };
 
 template <class Op>
@@ -31,7 +33,9 @@ constexpr Repeat repeat_of() {
                 const auto& handle = *static_cast<const Handle*>(plan);
                 return guarded(
                     [&] { return run_plan<Op>(*handle.context, *handle.plan, *static_cast<const Call*>(call)); });
-              }};
+              },
+          .predicted_seconds =
+              [](const void* plan) { return static_cast<const Handle*>(plan)->plan->info().predicted_seconds; }};
 }
 
 extern const Repeat repeat_attention, repeat_conv, repeat_gemm;

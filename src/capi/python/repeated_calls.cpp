@@ -92,6 +92,10 @@ struct Output {
   Held maker, arguments, named;
 };
 
+/// Of a kernel for which Python's lock is kept: giving it up and taking it again is a part of a tiny product's time
+/// (docs/log/2026-11-cpu-kernels.md), and whoever waits for the lock asks for it once in 5 ms (sys.getswitchinterval).
+constexpr double kShortSeconds = 10e-6;
+
 /// As _repeated.py counts them.
 constexpr const Repeat* kOperations[] = {&repeat_attention, &repeat_conv, &repeat_gemm};
 
@@ -100,6 +104,7 @@ struct Call {
   std::vector<Held> held;  // what the key tells by its address, and what the structure points to
   const Repeat* operation = nullptr;
   const void* plan = nullptr;  // null on GPUs, where pointers decide about it
+  bool is_short = false;       // it takes less than what it costs others to wait for it
   std::vector<std::byte> structure;
   std::vector<Place> pointers;
   std::vector<Place> number;         // none, or a number among the arguments and its word, of four bytes
@@ -188,10 +193,10 @@ class RepeatedCalls {
       if (stream.get() == nullptr) return nullptr;
       store(8 * place.word, static_cast<std::int64_t>(python_.integer(stream.get())));
     }
-    ThreadState* const state = python_.release_lock();
+    ThreadState* const state = call.is_short ? nullptr : python_.release_lock();
     const tilesmith_status status = call.plan != nullptr ? call.operation->run(call.plan, structure.data())
                                                          : call.operation->compute(nullptr, structure.data());
-    python_.take_lock(state);
+    if (state != nullptr) python_.take_lock(state);
     if (status != TILESMITH_SUCCESS) return not_implemented();
     if (count == 0) return none();
     return count == 1 ? results[0].release() : tuple_of({results.data(), count}).release();
@@ -218,6 +223,8 @@ class RepeatedCalls {
     for (std::size_t i = 2; i < number.size(); ++i) call->factors.push_back(number.index(i));
     places(told.items(6), call->stream);
     if (call->stream.empty() && call->operation->plan_for(nullptr, structure, &call->plan) != TILESMITH_SUCCESS) return;
+    const double seconds = call->plan != nullptr ? call->operation->predicted_seconds(call->plan) : 0;
+    call->is_short = seconds > 0 && seconds < kShortSeconds;
     call->returned = told.number(7);
     const Items outputs = told.items(8);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -297,10 +304,14 @@ class RepeatedCalls {
         if (words.full() || !add(items[i], words, held)) return false;
       return true;
     }
+    words.add(kAddress);
+    if (held == nullptr && type_of(x) != python_.of_text) {
+      words.add(reinterpret_cast<std::int64_t>(x));
+      return true;
+    }
     python_.add_reference(x);
     if (type_of(x) == python_.of_text) python_.intern(&x);
     Held told(python_, x);
-    words.add(kAddress);
     words.add(reinterpret_cast<std::int64_t>(x));
     if (held != nullptr) held->push_back(std::move(told));
     return true;

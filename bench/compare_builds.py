@@ -141,7 +141,7 @@ def compile_all(make_worker, problems, compilers):
     """Every kernel into both stores, each build by several processes."""
     shares = [problems[at::compilers] for at in range(compilers) if problems[at::compilers]]
     crew = [(make_worker(build), share) for build in (0, 1) for share in shares]
-    for at in range(max(len(share) for _, share in crew)):
+    for at in range(max((len(share) for _, share in crew), default=0)):
         busy = [(worker, share[at]) for worker, share in crew if at < len(share)]
         for worker, problem in busy:
             worker.send("compile", problem)
@@ -216,7 +216,7 @@ def main():
     parser.add_argument("--threads", type=int, default=0, help="CPU: processors of a call; 0 is all")
     parser.add_argument("--processor-time", action="store_true", help="CPU: on a machine that others use too, with --threads 1")
     parser.add_argument("--host", action="store_true", help="GPU: what a call costs the host too")
-    parser.add_argument("--compilers", type=int, default=min(8, max(1, (os.cpu_count() or 2) // 2)), help="processes of each build that compile")
+    parser.add_argument("--compilers", type=int, default=min(8, max(1, (os.cpu_count() or 2) // 2)), help="processes of each build that compile; 0: kernels are in --store already")
     parser.add_argument("--store", help="folder for the two stores of kernels, kept; default: a temporary one")
     parser.add_argument("--json", help="write the results there")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)

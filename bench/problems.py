@@ -1,12 +1,12 @@
 """Problems as text, for scripts that time the library on several of them: operands of torch (a GPU) or NumPy (the CPU), and the call.
 
 A problem is an operation, a type, words for traits, and sizes:
-    attention TYPE [causal] [window] [soft_cap] [sink] [alibi] [bias] [dropout] [lse] [bshd] BxHQxHKVxSQxSKxD
+    attention TYPE [causal] [window] [soft_cap] [sink] [alibi] [bias | bias_row] [dropout] [lse] [bshd] BxHQxHKVxSQxSKxD
     gemm TYPE [rcr|rrr|crr|ccr] [an activation or a gate] [bias] [residual] [scales] [blocks] [prefetch] [BATCHx]MxNxK
     weights TYPE MxNxK          int4 weights beside TYPE, a scale for every 128 of k
     grouped TYPE MxNxK          8 groups of m rows each, behind one another, with a matrix each
-window: 1024 keys to the left; soft_cap: 30; dropout: 0.1; scales: a vector for each of rows and columns; blocks: fp8 scales of 1x128 and 128x128;
-prefetch: b may be read while the call before ends.
+window: 1024 keys to the left; soft_cap: 30; dropout: 0.1; bias: of each head's queries and keys; bias_row: of each sequence's keys, as
+padding masks are; scales: a vector for each of rows and columns; blocks: fp8 scales of 1x128 and 128x128; prefetch: b may be read while the call before ends.
 """
 from typing import Any, Callable, NamedTuple
 
@@ -154,7 +154,7 @@ def _with(result_last, function, names, **options):
 
 def _attention(library, kind, words, sizes, unknown):
     batch, heads_q, heads_kv, rows, keys, dim = sizes
-    shapes = {"sink": (heads_q,), "alibi": (heads_q,), "bias": (1, heads_q, rows, keys)}
+    shapes = {"sink": (heads_q,), "alibi": (heads_q,), "bias": (1, heads_q, rows, keys), "bias_row": (batch, 1, 1, keys)}
     tensors = [word for word in words if word in shapes]
     unknown += [word for word in words if word not in (*shapes, "causal", "window", "soft_cap", "dropout", "lse", "bshd")]
 
@@ -171,7 +171,7 @@ def _attention(library, kind, words, sizes, unknown):
                    layout="bshd" if "bshd" in words else "bhsd")  # fmt: skip
     if "dropout" in words:
         options.update(dropout_p=0.1, seed=1)
-    return make, _with(3, tilesmith.attention, tensors, **options)
+    return make, _with(3, tilesmith.attention, [word.removesuffix("_row") for word in tensors], **options)
 
 
 def _gemm(library, kind, words, sizes, unknown):

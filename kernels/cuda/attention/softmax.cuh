@@ -99,11 +99,10 @@ TS_DEVICE float exponentiate(float (&s)[kScores], int row, float unit, float shi
   return even_sum + odd_sum;
 }
 
-// Takes a base that is far from 0 off one of the thread's two rows, whose scores keep their unit; `base` becomes 0. The vote
-// makes this a branch of the warp: without it ordinary rows would pay for every instruction.
-TS_DEVICE void take_off_far(float (&s)[kScores], int row, float unit, float& base) {
+// Takes a base off one of the thread's two rows where it is `far` from 0; scores keep their unit, and `base` becomes 0. The
+// vote makes this a branch of the warp: without it ordinary rows would pay for every instruction.
+TS_DEVICE void take_off_far(float (&s)[kScores], int row, float unit, bool far, float& base) {
   if constexpr (cfg::kBias) {
-    const bool far = is_far(base);
     if (!__any_sync(0xffffffffu, far)) return;
     const float inverse = 1.0f / unit;
 #pragma unroll
@@ -113,6 +112,58 @@ TS_DEVICE void take_off_far(float (&s)[kScores], int row, float unit, float& bas
   }
 }
 
+// Whether some row of the warp may have far scores of a far base, by each thread's largest: what is known before the rows'
+// largest are, and is one vote for both of a thread's rows. Beside a far base scores that are not far have weights of 0.
+TS_DEVICE bool has_far_scores(const float (&largest)[2], float unit) {
+  if constexpr (!cfg::kBias) return false;
+  return __any_sync(0xffffffffu, is_far(largest[0] * unit) || is_far(largest[1] * unit));
+}
+
+// Brings a row's base to the peak of a block where that has risen, and tells what the output so far must be multiplied by;
+// kFirst starts a new row.
+template <bool kFirst>
+TS_DEVICE float update_peak(RowState& rows, int row, float peak, float most_rise, float (&factor)[2]) {
+  factor[row] = 1.0f;
+  if constexpr (!kFirst) {
+    const float rise = peak - rows.peak[row];
+    const bool risen = rise > most_rise;  // false for a NaN: nothing seen before, and nothing now
+    factor[row] = risen ? exp2_approx(-rise) : 1.0f;
+    peak = risen ? peak : rows.peak[row];
+  }
+  rows.peak[row] = peak;
+  return peak;
+}
+
+template <bool kFirst>
+TS_DEVICE void add_to_sum(RowState& rows, int row, float sum, const float (&factor)[2]) {
+  rows.sum[row] = kFirst ? sum : fmaf(rows.sum[row], factor[row], sum);
+}
+
+// update_softmax beside a bias: both rows' bases are known before the first exponential, for one vote.
+template <bool kFirst, Maxima kMaxima>
+TS_DEVICE void update_biased_softmax(float (&s)[kScores], RowState& rows, float (&factor)[2], float unit,
+                                     float most_rise) {
+  float largest[2], bases[2];
+  bool far[2];
+#pragma unroll
+  for (int row = 0; row < 2; ++row) largest[row] = largest_score<kMaxima == Maxima::integers>(s, row, -kInfinity);
+  const bool may_be_far = has_far_scores(largest, unit);
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    const float of_block = __fmul_rn(quad_max(largest[row]), unit);
+    const float peak = update_peak<kFirst>(rows, row, of_block, most_rise, factor);
+    bases[row] = peak == -kInfinity ? 0.0f : peak;
+    far[row] = is_far(of_block) && is_far(peak);
+  }
+  if (may_be_far) {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) take_off_far(s, row, unit, far[row], bases[row]);
+  }
+#pragma unroll
+  for (int row = 0; row < 2; ++row)
+    add_to_sum<kFirst>(rows, row, exponentiate(s, row, unit, bases[row] - kLift), factor);
+}
+
 // Turns scores into probabilities and brings the rows up to date. `factor` is what the output so far must be multiplied
 // by; kFirst starts new rows. kGuard allows for rows that have seen nothing yet, whose maximum is -infinity; a bias may
 // hide whole blocks in any place. Rows whose scores are `bounded` keep the base 0. Multiplications are rounded explicitly: the compiler would fuse them with
@@ -120,26 +171,17 @@ TS_DEVICE void take_off_far(float (&s)[kScores], int row, float unit, float& bas
 template <bool kFirst, bool kGuard, Maxima kMaxima = Maxima::floats>
 TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&factor)[2], float unit,
                               bool bounded = false, float most_rise = kRise) {
+  if constexpr (cfg::kBias) return update_biased_softmax<kFirst, kMaxima>(s, rows, factor, unit, most_rise);
   float least = -kInfinity;
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     const float largest = bounded ? 0.0f : quad_max(largest_score<kMaxima == Maxima::integers>(s, row, least));
-    float peak = __fmul_rn(largest, unit);
-    factor[row] = 1.0f;
-    if constexpr (!kFirst) {
-      const float rise = peak - rows.peak[row];
-      const bool risen = rise > most_rise;  // false for a NaN: nothing seen before, and nothing now
-      factor[row] = risen ? exp2_approx(-rise) : 1.0f;
-      peak = risen ? peak : rows.peak[row];
-    }
-    rows.peak[row] = peak;
-    float base = (kGuard || cfg::kBias) && peak == -kInfinity ? 0.0f : peak;
-    take_off_far(s, row, unit, base);
+    const float peak = update_peak<kFirst>(rows, row, __fmul_rn(largest, unit), most_rise, factor);
+    const float base = kGuard && peak == -kInfinity ? 0.0f : peak;
     const float shift = base - kLift;
     // -infinity, or a NaN, which a maximum passes over.
     if constexpr (kMaxima == Maxima::staggered) least = fmaf(shift, 0.0f, -kInfinity);
-    const float sum = exponentiate(s, row, unit, shift);
-    rows.sum[row] = kFirst ? sum : fmaf(rows.sum[row], factor[row], sum);
+    add_to_sum<kFirst>(rows, row, exponentiate(s, row, unit, shift), factor);
   }
 }
 

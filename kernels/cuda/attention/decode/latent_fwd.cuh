@@ -102,7 +102,7 @@ struct LatentDecode : PieceWork<LatentDecode> {
       factor[r] = risen ? exp2_approx(-rise) : 1.0f;
       rows.peak[r] = risen ? peak : rows.peak[r];
       float base = rows.peak[r] == -kInfinity ? 0.0f : rows.peak[r];
-      take_off_far(s, r, unit, base);
+      take_off_far(s, r, unit, is_far(base), base);
       float sum = 0.0f;
 #pragma unroll
       for (int i = 2 * r; i < kScores; i += 4) {

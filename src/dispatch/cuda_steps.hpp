@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "base/error.hpp"
@@ -33,6 +34,11 @@ class CudaSteps {
   [[nodiscard]] const CudaContext& context() const { return steps_.front().kernel.context(); }
   [[nodiscard]] const CudaKernel& kernel(std::size_t step = 0) const { return steps_[step].kernel; }
   [[nodiscard]] CudaLaunch& launch(std::size_t step = 0) { return steps_[step].launch; }
+  /// Makes the step's kernel another one of the same cubin, for launches as launch() describes them.
+  [[nodiscard]] Status take_entry(const std::string& symbol, std::size_t step = 0) {
+    TS_ASSIGN(steps_[step].kernel, kernel(step).other(symbol, steps_[step].launch.dynamic_shared_bytes));
+    return {};
+  }
 
   /// Queues the steps in order. bind(step, send) calls send(parameters...) with the very types that the step's kernel
   /// declares, and returns its Status. Error: launch_failed, or what bind returns; later steps are not queued then.

@@ -29,6 +29,9 @@ constexpr double kReadsOfL2 = 2;
 constexpr std::int64_t kMostRows = 16 * kDecodeWarps;
 /// Tiles of a key head's rows, beside tiles of queries: more read its keys too often, and fill more of the chip uncut.
 constexpr std::int64_t kFewTiles = 32;
+/// Without a list, of the seconds that one long sequence takes with it: short ones beside it leave blocks without a
+/// piece.
+constexpr double kAloneMayTake = 1.05;
 /// Of the seconds of another way, those of one that is clearly faster.
 constexpr double kClearly = 0.95;
 
@@ -268,13 +271,13 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
                   join_seconds(model, pieces, part_rows, s, facts.threads);
     return cut;
   };
-  const auto best_of = [&](std::int64_t items) {
+  const auto best_of = [&](std::int64_t items, std::int64_t most_pieces = kMostPieces) {
     CudaDecodeWork least = take(items, tiles);
     // Every length that pieces can have, and of each the fewest pieces.
     std::int64_t length = tiles;
     while (length > 1) {
       const std::int64_t pieces = ceil_div(tiles, length - 1);
-      if (pieces > kMostPieces) break;
+      if (pieces > most_pieces) break;
       length = ceil_div(tiles, pieces);
       if (const CudaDecodeWork cut = take(items, length); cut.seconds < least.seconds) least = cut;
       if (!can_fill) continue;
@@ -324,10 +327,20 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
       const bool behind = shape.batch > kMostOrderedSequences || shape.ragged;
       best = s.latent && (many_heads || one_each || (spread && behind)) ? longer : take_least(model.list.piece_steps);
       if (model.cluster) limit = model.cluster->may_take * for_longest.seconds;
+      if (const std::int64_t at_once = static_cast<std::int64_t>(slots) / work.items; facts.grid_entry && at_once > 0) {
+        const auto without_list = [&](CudaDecodeWork cut) {
+          cut.of_grid = true;
+          cut.seconds -= std::max(0.0, list_us - model.list.grid_us) * kMicrosecond;
+          return cut;
+        };
+        const CudaDecodeWork of_grid = without_list(best_of(work.items, std::min(at_once, kMostPieces)));
+        const CudaDecodeWork of_one = without_list(take(shape.heads_kv * work.row_blocks, of_grid.piece_tiles));
+        if (of_one.seconds <= kAloneMayTake * for_longest.seconds) best = of_grid;
+      }
     }
     best = best_by_cluster(best, limit);
   }
-  if (shape.uneven && best.cluster == 0) {
+  if (shape.uneven && best.cluster == 0 && !best.of_grid) {
     // Where nearly every SM has an item, a block for each reads as fast as two, and of one length nothing is joined. Of
     // many keys that gains little, and lists whose lengths differ lose more (docs/log/2026-11-cuda-decode.md).
     const bool item_each =

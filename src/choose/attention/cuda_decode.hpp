@@ -33,6 +33,8 @@ struct CudaDecodeWork {
   /// Of tensors: so many key heads, of all sequences, are not cut, and the others into `pieces`: they fill what whole
   /// ones leave of the chip.
   std::int64_t whole_heads = 0;
+  /// Where sequences differ in length: each piece has a block by its place in the grid, and no list is worked out.
+  bool of_grid = false;
   bool queued = false;         ///< blocks take pieces from a queue: there may be more pieces than blocks
   bool apart = false;          ///< no two of the blocks may share an SM: there is one for each
   bool ends_unevenly = false;  ///< some blocks take far longer than others

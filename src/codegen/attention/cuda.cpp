@@ -116,7 +116,9 @@ Result<Source> cuda_attention_source(const KernelConfig& config) {
                              : bits_of(signature.data_type) == 32   ? kFp32Spills
                                                                     : 0;
   source.options = {"-std=c++17", "-default-device"};
-  source.text = table.text() + fmt::format("#define TS_ENTRY {}\n\n", source.entry_symbol) + text;
+  std::string entries = fmt::format("#define TS_ENTRY {}\n", source.entry_symbol);
+  if (facts.grid_entry) entries += fmt::format("#define TS_GRID_ENTRY {}_of_grid\n", source.entry_symbol);
+  source.text = table.text() + entries + "\n" + text;
   return source;
 }
 

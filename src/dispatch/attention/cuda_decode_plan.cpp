@@ -67,6 +67,7 @@ Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProbl
   TS_TRY(check_sizes(p, work));
   const CudaAttentionResources facts = cuda_attention_resources(config);
   prepare_launch(facts, spec, config, work, steps);
+  if (work.of_grid) TS_TRY(steps.take_entry(native_name(config) + "_of_grid"));
   CudaSplitMemory::Size size;
   const std::int64_t part_rows = std::min<std::int64_t>(facts.tile_rows, p.seqlen_q * (p.heads_q / p.heads_kv));
   if (work.queued) size.counters = 1;

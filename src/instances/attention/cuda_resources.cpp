@@ -151,6 +151,7 @@ void decode_wgmma_facts(const AttentionSignature& s, const Algorithm& a, CudaAtt
   facts.threads = 256;
   facts.warp_keys = a.tile[1];
   facts.key_maps = facts.takes_from_queue = true;
+  facts.grid_entry = s.paged_kv && s.mode == SequenceMode::batch;
   facts.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
   // Columns of 128 bytes of queries, keys and values; barriers, a flag and two lists.
   const int columns_qk = ceil_div(s.head_dim_qk, 64), columns_v = ceil_div(s.head_dim_v, 64);

@@ -33,8 +33,9 @@ struct CudaAttentionResources {
   int free_warps = 0;             ///< that write the zeros of queries that see no key, beside the tiles
   bool joins_in_cluster = false;  ///< decode: a block's shared memory has room for its partial
   bool takes_from_queue = false;  ///< decode: blocks of a list that has more pieces take the next one from a queue
-  bool key_maps = false;          ///< takes TsCudaKeyMaps before the arguments
-  bool bias_map = false;          ///< and reads a bias through the map of that name
+  bool grid_entry = false;  ///< decode_wgmma: an entry of its own, `.._of_grid`, takes pieces from the grid, not a list
+  bool key_maps = false;    ///< takes TsCudaKeyMaps before the arguments
+  bool bias_map = false;    ///< and reads a bias through the map of that name
 
   int launch_registers = 0;    ///< of a thread at launch: what the compiler may use before the roles part
   int producer_registers = 0;  ///< after setmaxnreg; 0 without roles

@@ -116,12 +116,15 @@ Result<CudaDecodeClusterModel> read_decode_cluster_model(const JsonReader& reade
 }
 
 Result<CudaDecodeListModel> read_decode_list_model(const JsonReader& reader) {
-  TS_TRY(reader.only({"piece_keys", "piece_steps", "busy"}));
+  TS_TRY(reader.only({"piece_keys", "piece_steps", "busy", "grid_us"}));
   CudaDecodeListModel model;
   TS_ASSIGN(model.piece_keys, reader.at("piece_keys").integer<int>(1, kMaxLength));
   TS_ASSIGN(model.piece_steps, reader.at("piece_steps").integer<int>(1, kMaxLength));
   TS_ASSIGN(model.busy, positive(reader.at("busy")));
   if (model.busy > 1) return reader.at("busy").refuse("a share of at most 1");
+  if (reader.has("grid_us")) {
+    TS_ASSIGN(model.grid_us, positive(reader.at("grid_us")));
+  }
   return model;
 }
 

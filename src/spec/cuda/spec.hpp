@@ -80,6 +80,9 @@ struct CudaDecodeListModel {
   /// Of the blocks, the share that must have work where all sequences have one length and each block has one piece or
   /// whole items; with less, pieces are shared out as elsewhere.
   double busy = 0;
+  /// What is left of list_us where every piece has a block by its place in the grid: lengths and pages are looked up. 0
+  /// where kernels have no such entry.
+  double grid_us = 0;
 };
 
 /// What a launch that cuts keys into pieces takes beside its bytes and products, in microseconds.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "choose/attention/cuda.hpp"
 #include "choose/random_problem.hpp"
@@ -239,6 +240,47 @@ TEST(CudaDecode, AListOfAnItemForEachSmHasABlockForEach) {
   EXPECT_GT(work(14, 8, 1500).blocks, sms) << "112 items: 20 SMs would have none";
   EXPECT_GT(work(17, 8, 1500).blocks, sms) << "136 items: four are beyond the SMs";
   EXPECT_GT(work(64, 8, 1024).blocks, sms) << "whole rounds of items, of two blocks an SM";
+}
+
+// Working a list out takes 1 to 2 us. Where all pieces run at once, and a long sequence beside short ones is hardly
+// slower, each has a block by its place in the grid.
+TEST(CudaDecode, PiecesThatAllRunAtOnceNeedNoList) {
+  const auto of_grid = [](std::int64_t batch, std::int64_t heads_q, std::int64_t heads_kv, std::int64_t keys) {
+    AttentionProblem p = decode_problem(batch, heads_q, heads_kv, keys);
+    p.page_size = 64;
+    return work_of(p, decode_kernels(p).front()).of_grid;
+  };
+  EXPECT_TRUE(of_grid(4, 64, 1, 1024));
+  EXPECT_TRUE(of_grid(16, 64, 1, 1024));
+  EXPECT_TRUE(of_grid(4, 32, 8, 1024));
+  EXPECT_TRUE(of_grid(1, 32, 8, 65536));
+  EXPECT_FALSE(of_grid(4, 32, 8, 8192)) << "one long sequence alone would have 32 blocks";
+  EXPECT_FALSE(of_grid(16, 64, 8, 8192));
+  EXPECT_FALSE(of_grid(128, 32, 8, 1024)) << "more items than the chip holds";
+  AttentionProblem p = decode_problem(4, 64, 1, 1024);
+  EXPECT_FALSE(work_of(p, decode_kernels(p).front()).of_grid) << "tensors have no list";
+  p.page_size = 64;
+  const KernelConfig config = decode_kernels(p).front();
+  ASSERT_TRUE(work_of(p, config).of_grid);
+  for (const auto change :
+       {+[](AttentionProblem& q) { q.splits = 4; }, +[](AttentionProblem& q) { q.batch_invariant = true; }}) {
+    AttentionProblem other = p;
+    change(other);
+    EXPECT_FALSE(work_of(other, config).of_grid) << "pieces follow from what the problem names";
+  }
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    p = decode_problem(1 + seed % 7 * (seed % 5), 64, std::int64_t{1} << seed % 4, 100 + 97 * (seed * seed % 500));
+    p.page_size = std::array{1, 16, 64}[seed % 3];
+    for (const KernelConfig& each : decode_kernels(p)) {
+      const CudaDecodeWork work = work_of(p, each);
+      if (!work.of_grid) continue;
+      const CudaAttentionResources facts = cuda_attention_resources(each);
+      EXPECT_EQ(work.blocks, work.items * work.pieces);
+      EXPECT_LE(work.blocks, hopper().reference.sms * facts.blocks_per_sm);
+      EXPECT_FALSE(work.queued || work.wanted_pieces > 0 || work.cluster > 0);
+      EXPECT_TRUE(facts.grid_entry);
+    }
+  }
 }
 
 // What a list's pieces are at least, and what share of the blocks must have work, the spec says.

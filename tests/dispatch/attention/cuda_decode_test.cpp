@@ -256,6 +256,28 @@ TEST_F(CudaDecodeTest, PiecesAreTakenFromAQueueByAllLaunches) {
   }
 }
 
+// Where all pieces run at once, each has a block by its place in the grid, whatever the sequences' lengths are.
+TEST_F(CudaDecodeTest, PiecesOfTheGridNeedNoList) {
+  AttentionProblem problem = decode_problem();
+  problem.batch = 4, problem.heads_q = 64, problem.heads_kv = 1, problem.seqlen_q = 1, problem.splits = 0;
+  for (const std::int64_t keys : {1000, 65, 1}) {
+    for (const std::int64_t page : {1, 16, 64}) {
+      problem.seqlen_k = keys, problem.page_size = page;
+      testing::RandomCall call(problem, 17, 8);
+      for (const KernelConfig& config : kernels(problem)) {
+        const auto made = plan(problem, config);
+        ASSERT_TRUE(call.run(*made));
+        const std::vector<float> first = call.output();
+        EXPECT_EQ(call.judge(), "") << native_name(config);
+        for (int repeat = 0; repeat < 20; ++repeat) {
+          ASSERT_TRUE(call.run(*made));
+          ASSERT_EQ(call.output(), first) << native_name(config) << ", repeat " << repeat;
+        }
+      }
+    }
+  }
+}
+
 TEST_F(CudaDecodeTest, StreamsDoNotDisturbEachOther) {
   const std::vector<KernelConfig> tiles = kernels(decode_problem());
   ASSERT_FALSE(tiles.empty());

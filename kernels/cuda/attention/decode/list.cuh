@@ -292,6 +292,13 @@ TS_DEVICE int place_of(const TsCudaDecodeArgs& args, int at) {
   return (item / items * args.cluster + at % args.cluster) * items + item % items;
 }
 
+// Calls use as each_piece does, for the one piece that is the block's by its place in the grid.
+template <class Use>
+TS_DEVICE void piece_of_grid(const TsCudaDecodeArgs& args, Use use) {
+  const TensorPiece of_block(args);
+  use(of_block.batch, of_block.head_kv, of_block.row_block, of_block.piece_tiles, of_block.number);
+}
+
 // Calls use(batch, key head, tile of rows, blocks of keys of a piece, piece) for every piece of the block of threads. An
 // item may have fewer pieces than the number says.
 template <class Team, class Use>
@@ -301,8 +308,7 @@ TS_DEVICE void each_piece(const TsCudaDecodeArgs& args, u32 shared, Use use) {
       wait_for_previous_kernel();
       if (args.end_tiles > 0) let_next_kernel_start();
     }
-    const TensorPiece of_block(args);
-    use(of_block.batch, of_block.head_kv, of_block.row_block, of_block.piece_tiles, of_block.number);
+    piece_of_grid(args, use);
   } else if constexpr (kUneven) {
     const u32 memory = shared + Team::kListOffset;
     WorkList<Team> list(args);
@@ -322,8 +328,7 @@ TS_DEVICE void each_piece(const TsCudaDecodeArgs& args, u32 shared, Use use) {
           work.place / sequence.items);
     });
   } else {
-    const TensorPiece of_block(args);
-    use(of_block.batch, of_block.head_kv, of_block.row_block, of_block.piece_tiles, of_block.number);
+    piece_of_grid(args, use);
   }
 }
 

@@ -337,10 +337,16 @@ struct PieceWork {
     piece = piece_of(args, item, of_block.piece_tiles, of_block.number);
   }
 
+  // The pieces of the block: those that it takes from a list, or the one that it has by its place in the grid.
+  template <bool kOfGrid = false>
   TS_DEVICE void run() {
-    each_piece<Team>(args, shared, [&](int batch, int head_kv, int row_block, int piece_tiles, int piece_number) {
+    const auto use = [&](int batch, int head_kv, int row_block, int piece_tiles, int piece_number) {
       run_piece(batch, head_kv, row_block, piece_tiles, piece_number);
-    });
+    };
+    if constexpr (kOfGrid)
+      piece_of_grid(args, use);
+    else
+      each_piece<Team>(args, shared, use);
   }
 
   TS_DEVICE void run_piece(int batch, int head_kv, int row_block, int piece_tiles, int piece_number) {

@@ -9,13 +9,13 @@
 
 namespace ts {
 
-struct Producer : Copier<Producer> {
+struct KeyProducer : Copier<KeyProducer> {
   const TsCudaKeyMaps& maps;
   KeyRing ring;
   LostKeys lost_keys;  // kPaged
 
-  TS_DEVICE Producer(const TsCudaKeyMaps& of_keys, const TsCudaDecodeArgs& arguments, u32 memory)
-      : Copier<Producer>(arguments, memory), maps(of_keys) {}
+  TS_DEVICE KeyProducer(const TsCudaKeyMaps& of_keys, const TsCudaDecodeArgs& arguments, u32 memory)
+      : Copier<KeyProducer>(arguments, memory), maps(of_keys) {}
 
   TS_DEVICE int first_key(int step) const { return (piece.first_tile + step) * kTileKeys; }
 

@@ -189,11 +189,13 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
       std::max({slots * tile_bytes / (rate * read_again), facts.blocks_per_sm * std::max(products, straddling),
                 widened(facts.blocks_per_sm)});
   const auto part_rows = static_cast<double>(std::min<std::int64_t>(rows, facts.tile_rows));
-  // Kernels of caches of 8 bits, but of latent rows, are of one pipeline.
+  // Of narrow keys the start by mma.sync has the list in it.
   constexpr double kListKeys = 64;
-  const double list_us = shape.uneven && !narrow ? model.list_us * facts.tile_keys / kListKeys : 0;
-  // A block of narrow keys that is alone looks the pages of its next piece up while nothing else runs on its SM.
-  const double turn_us = model.turn_us + (shape.uneven && narrow && facts.blocks_per_sm == 1 ? model.list_us : 0);
+  const bool narrow_by_mma = narrow && config.algorithm.pipeline == Pipeline::decode;
+  const double list_us = shape.uneven && !narrow_by_mma ? model.list_us * facts.tile_keys / kListKeys : 0;
+  // There a block that is alone looks the pages of its next piece up while nothing else runs on its SM.
+  const double turn_us =
+      model.turn_us + (shape.uneven && narrow_by_mma && facts.blocks_per_sm == 1 ? model.list_us : 0);
   CudaDecodeWork best;
   const auto take = [&](std::int64_t items, std::int64_t piece_tiles) {
     CudaDecodeWork cut = work;

@@ -63,10 +63,11 @@ void add_mma_sm80(ConstantsTable& table, const AttentionSignature& s, const Cuda
 }
 
 std::string_view template_of(Pipeline pipeline, const AttentionSignature& s) {
-  const bool latent = s.latent;
-  if (pipeline == Pipeline::decode_wgmma && latent)
-    return s.cache == KvElements::as_queries ? "cuda/attention/decode/hopper/latent_fwd.cuh"
-                                             : "cuda/attention/decode/hopper/narrow_latent_fwd.cuh";
+  const bool latent = s.latent, narrow = s.cache != KvElements::as_queries;
+  if (pipeline == Pipeline::decode_wgmma && narrow)
+    return latent ? "cuda/attention/decode/hopper/narrow_latent_fwd.cuh"
+                  : "cuda/attention/decode/hopper/narrow_fwd.cuh";
+  if (pipeline == Pipeline::decode_wgmma && latent) return "cuda/attention/decode/hopper/latent_fwd.cuh";
   return pipeline == Pipeline::warp_specialized   ? "cuda/attention/hopper/attention_fwd.cuh"
          : pipeline == Pipeline::decode_wgmma     ? "cuda/attention/decode/hopper/attention_fwd.cuh"
          : pipeline == Pipeline::decode && latent ? "cuda/attention/decode/latent_fwd.cuh"

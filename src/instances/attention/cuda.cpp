@@ -166,14 +166,14 @@ constexpr Rule<Subject> kRules[] = {
      }},
     {"latent_rows_are_wide",
      "latent rows have more elements than decode's other rows, and in them the columns of values that its warps share "
-     "out; decode_wgmma takes no other narrow rows, of these 64 for each warpgroup, in units of its own and not in "
-     "stages, and none that each have a scale, for there is no place for it",
+     "out; decode_wgmma takes no narrow rows that each have a scale, for there is no place for it, and narrow latent "
+     "rows 64 for each warpgroup, in units of its own and not in stages",
      [](const Subject& s) {
        const AttentionSignature& sig = s.signature();
-       if (s.is_decode_wgmma() && has_narrow_cache(sig) &&
-           (!sig.latent || s.tile_n() != 128 || s.algorithm().stages != 1 || s.algorithm().late_wait ||
-            sig.qscale == QuantScale::kv_blockscale))
-         return false;
+       if (s.is_decode_wgmma() && has_narrow_cache(sig)) {
+         if (sig.qscale == QuantScale::kv_blockscale) return false;
+         if (sig.latent && (s.tile_n() != 128 || s.algorithm().stages != 1 || s.algorithm().late_wait)) return false;
+       }
        if (!sig.latent) return true;
        return sig.head_dim_qk > kMostColumns && holds_values(s);
      },

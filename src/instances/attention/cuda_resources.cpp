@@ -153,10 +153,15 @@ void decode_wgmma_facts(const AttentionSignature& s, const Algorithm& a, CudaAtt
   facts.key_maps = facts.takes_from_queue = true;
   facts.grid_entry = s.paged_kv && s.mode == SequenceMode::batch;
   facts.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
-  // Columns of 128 bytes of queries, keys and values; barriers, a flag and two lists.
+  // Columns of 128 bytes of queries, keys and values; barriers, a flag and two lists. Of 8 bits the ring's stages
+  // beside one step of what is widened, and scales of queries.
+  const NarrowRows rows = narrow_rows(s);
   const int columns_qk = ceil_div(s.head_dim_qk, 64), columns_v = ceil_div(s.head_dim_v, 64);
-  const long operands = 128L * (a.tile[0] * columns_qk + a.stages * a.tile[1] * (columns_qk + columns_v));
-  facts.shared_bytes = operands + 8 * (2 + 4 * a.stages) + 16 + facts.threads / 4;
+  const int narrow_stages = rows.bytes == 1 ? a.stages : 0, places = rows.bytes == 1 ? 1 : a.stages;
+  const long narrow = long{narrow_stages} * (ceil_div(s.head_dim_qk, 128) + ceil_div(s.head_dim_v, 128));
+  const long operands = 128L * (a.tile[0] * columns_qk + a.tile[1] * (places * (columns_qk + columns_v) + narrow));
+  facts.shared_bytes =
+      operands + 8 * (2 + 4 * (places + narrow_stages)) + 16 + facts.threads / 4 + rows.query_scale * a.tile[0];
   facts.launch_registers = 65536 / (facts.threads * facts.blocks_per_sm) / 8 * 8;
   facts.producer_registers = facts.blocks_per_sm > 1 ? 72 : 136;
   facts.consumer_registers = std::min(240, 2 * facts.launch_registers - facts.producer_registers);

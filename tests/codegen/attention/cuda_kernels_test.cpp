@@ -163,7 +163,7 @@ TEST_F(CudaAttentionKernels, DecodeIsHealthy) {
         return true;
       });
   }
-  EXPECT_EQ(configs.size(), 57u);
+  EXPECT_EQ(configs.size(), 59u);
   AttentionSignature latent = signature_of(576, 512, DataType::bf16, MaskKind::causal);
   latent.latent = true;
   AttentionSignature paged = latent;
@@ -181,7 +181,7 @@ TEST_F(CudaAttentionKernels, DecodeIsHealthy) {
       configs.push_back(config);
       return true;
     });
-  EXPECT_EQ(configs.size(), 86u);
+  EXPECT_EQ(configs.size(), 88u);
   check_instances(testing::some(configs, 7), true);
 }
 

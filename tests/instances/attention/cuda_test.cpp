@@ -214,8 +214,14 @@ TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
   decode("latent_rows_are_wide", [&](K&, S& s, A& a) { narrow_latent(s, a), a.tile[1] = 64; });
   decode("latent_rows_are_wide", [&](K&, S& s, A& a) { narrow_latent(s, a), a.stages = 2; });
   decode("latent_rows_are_wide", [&](K&, S& s, A& a) { narrow_latent(s, a), a.late_wait = true; });
-  decode("latent_rows_are_wide",
-         [&](K&, S& s, A& a) { narrow_latent(s, a), s.latent = false, s.head_dim_qk = s.head_dim_v = 128; });
+  const auto narrow_keys = [&](S& s, A& a) {
+    narrow_latent(s, a);
+    s.latent = false, s.head_dim_qk = s.head_dim_v = 128, a.tile = {64, 64}, a.stages = 3, a.block_per_cu = 2;
+  };
+  narrow_keys(narrow.attention(), narrow.algorithm);
+  EXPECT_EQ(refusing_rule(narrow, "sm_90a"), "") << "producers widen keys and values";
+  decode("latent_rows_are_wide", [&](K&, S& s, A& a) { narrow_keys(s, a), s.qscale = QuantScale::kv_blockscale; });
+  decode("shared_memory_fits", [&](K&, S& s, A& a) { narrow_keys(s, a), a.stages = 5; });
   decode("latent_rows_are_wide", [&](K&, S& s, A& a) { narrow_latent(s, a), s.qscale = QuantScale::kv_blockscale; });
   hopper("family_is_carried", [](K&, S& s, A&) { s.latent = true; });
   decode("scales_belong_to_fp8", [](K&, S& s, A&) { s.qscale = QuantScale::kv_blockscale; });

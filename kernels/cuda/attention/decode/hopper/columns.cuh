@@ -25,10 +25,10 @@ struct Columns {
   // swizzle.
   TS_DEVICE static u32 place_in_column() { return row() * kColumnBytes + (chunk() ^ (row() & 7)) * 16; }
 
-  // A column of the thread's rows, which have kDim elements; those that are null become zeros. `readable` is any address.
-  template <int kDim, int kRows>
+  // A column of the thread's rows, which have kBytes; those that are null become zeros. `readable` is any address.
+  template <int kBytes, int kRows>
   TS_DEVICE static void copy(u32 destination, const char* const (&rows)[kRows], int column, const void* readable) {
-    const bool within = kDim % kColumn == 0 || column * kColumn + chunk() * 8 < kDim;
+    const bool within = kBytes % kColumnBytes == 0 || column * kColumnBytes + chunk() * 16 < kBytes;
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       const bool valid = within && rows[i] != nullptr;
@@ -41,6 +41,7 @@ struct Columns {
   template <class Work>
   TS_DEVICE static void copy_queries(const Work& work, u32 destination, bool& has_begun) {
     if (has_begun) Team::sync();  // all have read the ones before
+    if constexpr (kScaledQueries) return copy_scaled_queries(work, destination, has_begun);
     const int count = work.item.rows(work.args);
     const char* rows[kTileM / kRowsAtOnce];
 #pragma unroll
@@ -50,7 +51,7 @@ struct Columns {
     }
 #pragma unroll 1
     for (int column = 0; column < kColumnsQk; ++column)
-      copy<cfg::kHeadDimQk>(destination + column * kQueryColumnBytes, rows, column, work.args.k);
+      copy<2 * cfg::kHeadDimQk>(destination + column * kQueryColumnBytes, rows, column, work.args.k);
     copy_commit();
     tell_under_way(has_begun);
     copy_wait();
@@ -59,6 +60,34 @@ struct Columns {
   }
 
  private:
+  // The same of bf16 as fp16, and the rows' scales beside them. A warp has whole rows, and loads several before it looks
+  // at one.
+  template <class Work>
+  TS_DEVICE static void copy_scaled_queries(const Work& work, u32 destination, bool& has_begun) {
+    constexpr int kRowChunks = kColumnsQk * kChunks, kShare = ceil_div(kRowChunks, 32), kWarps = Team::kThreads / 32;
+    constexpr int kTogether = kTileM / kWarps / kShare;
+    const int warp = Team::thread() / 32;
+#pragma unroll 1
+    for (int first = warp; first < kTileM; first += kTogether * kWarps) {
+      u32 x[kTogether][kShare][4];
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) work.load_query(first + i * kWarps, x[i]);
+      tell_under_way(has_begun);
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        const int row = first + i * kWarps;
+        work.store_scaled_query(row, x[i], [&](int chunk, const u32(&eight)[4]) {
+          if (chunk < kRowChunks)
+            store_chunk(destination + chunk / kChunks * kQueryColumnBytes + row * kColumnBytes +
+                            (chunk % kChunks ^ (row & 7)) * 16,
+                        eight);
+        });
+      }
+    }
+    fence_proxy_async();
+    Team::sync();
+  }
+
   TS_DEVICE static void tell_under_way(bool& has_begun) {
     if (!has_begun) named_barrier_arrive(kQueriesUnderWay, kThreads);
     has_begun = true;

@@ -60,11 +60,12 @@ struct Copier : PieceWork<Kernel, Producers>, Columns<Producers> {
   // sequences'.
   TS_DEVICE void copy_box(u32 destination, const TsCudaTensorMap& of, u32 full, int column, const Box& box) const {
     if (box.of_step >= cfg::kTileN) return;
+    constexpr int kElements = kColumnBytes / kKeyBytes;
     const u32 to = destination + box.of_step * kColumnBytes;
     if (!cfg::kPaged && args.row_blocks == 1)
-      tma_load_4d(to, &of, full, column * kColumn, box.row, item.head_kv, box.batch, l2_evict_first());
+      tma_load_4d(to, &of, full, column * kElements, box.row, item.head_kv, box.batch, l2_evict_first());
     else
-      tma_load_4d(to, &of, full, column * kColumn, box.row, item.head_kv, box.batch);
+      tma_load_4d(to, &of, full, column * kElements, box.row, item.head_kv, box.batch);
   }
 
   // The first queries go before the first keys: behind them they would come after 3 us, where keys take all of the

@@ -18,15 +18,21 @@ struct Consumer : PieceWork<Consumer, Consumers> {
   KeyRing keys, values;
   LostKeys lost_keys;  // kPaged
   bool has_begun = false;
+  float query_scales[2];  // kScaledQueries: of the thread's rows
 
   using PieceWork<Consumer, Consumers>::PieceWork;
 
   TS_DEVICE SharedMap map() const { return {shared}; }
   TS_DEVICE static int row_of_warp() { return threadIdx.x / 32 * 16; }
 
+  // Copies by threads are for the tensor cores to see; who widens has seen to it.
+  TS_DEVICE static void see_copies() {
+    if constexpr (!kNarrow) fence_proxy_async();
+  }
+
   TS_DEVICE void start_scores() {
     mbarrier_wait(map().key_full(keys.index), keys.phase);
-    fence_proxy_async();  // copies by threads, for the tensor cores
+    see_copies();
     const u64 a = descriptor_k_major(uniform(map().queries()));
     const u64 b = descriptor_k_major(uniform(map().keys(keys.index)));
     pin(s);
@@ -43,7 +49,7 @@ struct Consumer : PieceWork<Consumer, Consumers> {
 
   TS_DEVICE void start_values() {
     mbarrier_wait(map().value_full(values.index), values.phase);
-    fence_proxy_async();
+    see_copies();
     const u64 b = descriptor_n_major(uniform(map().values(values.index)), kKeyColumnBytes);
     pin(o);
     pin(p);
@@ -63,10 +69,11 @@ struct Consumer : PieceWork<Consumer, Consumers> {
   TS_DEVICE void finish_scores(int first, bool cut) {
     pin(s);
     release(map().key_empty(keys.index), keys);
+    if constexpr (kScaledQueries) scale_rows(s, query_scales);
     finish_logits_of(s, first, cut);
     float factor[2];
     update_softmax<false, true>(s, rows, factor, unit);
-    pack_probabilities(s, p);
+    pack_probabilities<kValuesBf16>(s, p);
     scale_outputs(o, factor);
   }
 
@@ -86,6 +93,7 @@ struct Consumer : PieceWork<Consumer, Consumers> {
     const int whole_end = key_end(args, item.length, item.query(args, 0));
     const int whole_begin = key_begin(args, item.length, item.query(args, item.rows(args) - 1));
     Columns<Consumers>::copy_queries(*this, map().queries(), has_begun);
+    if constexpr (kScaledQueries) load_row_scales(query_scales);
     const int steps = piece.end_tile - piece.first_tile;
     // Scores of the step are under way.
     const auto begin_step = [&](int step) {

@@ -1,4 +1,4 @@
-// The kernels on keys and values of attention_fwd.cuh. Before it is included, ts::Producer is
+// The kernels on keys and values of attention_fwd.cuh and narrow_fwd.cuh. Before it is included, ts::Producer is
 //   (maps, args, shared)   what the producer warpgroup does, by prefetch() and run()
 #pragma once
 

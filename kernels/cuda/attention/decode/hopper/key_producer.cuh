@@ -44,7 +44,7 @@ struct KeyProducer : Copier<KeyProducer> {
     mbarrier_wait(empty, ring.phase ^ 1);
 #pragma unroll
     for (int column = 0; column < kColumns; ++column)
-      copy<kDim>(destination + column * kKeyColumnBytes, rows, column, args.k);
+      copy<2 * kDim>(destination + column * kKeyColumnBytes, rows, column, args.k);
     arrive_after_copies(full);
   }
 

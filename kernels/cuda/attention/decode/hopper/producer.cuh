@@ -41,7 +41,7 @@ struct Producer : Copier<Producer> {
     for (int n = 0; n < kColumnsQk; ++n) {
       const int column = column_of(half, n);
       mbarrier_wait(map().empty(ring.index, half, column), ring.phase ^ 1);
-      copy<cfg::kHeadDimQk>(map().keys(ring.index, half) + column * kKeyColumnBytes, rows, column, args.k);
+      copy<2 * cfg::kHeadDimQk>(map().keys(ring.index, half) + column * kKeyColumnBytes, rows, column, args.k);
       arrive_after_copies(map().full(ring.index, half, column));
     }
   }

@@ -54,7 +54,7 @@ class Ranker {
  public:
   static constexpr bool kHearsRefusals = false;
 
-  Ranker(const CudaSpec& spec, const CudaGemmShape& shape) : spec_(spec), shape_(shape) {}
+  Ranker(const CudaSpec& spec, const CudaGemmShape& shape) : spec_(spec), shape_(shape) { ranked_.reserve(256); }
 
   void accept(const Found& found) {
     // First choices were measured with more than a few rows and on chips a quarter full or more. What a row leaves to
@@ -78,13 +78,13 @@ class Ranker {
 
   [[nodiscard]] std::vector<Candidate> take() {
     demote_slow_first_choices();
-    std::vector<std::pair<Order, Ranked*>> order;
+    std::vector<Order> order;
     order.reserve(ranked_.size());
-    for (Ranked& r : ranked_) order.emplace_back(order_of(r), &r);
-    std::ranges::stable_sort(order, {}, &std::pair<Order, Ranked*>::first);
+    for (const Ranked& r : ranked_) order.push_back(order_of(r, order.size()));
+    std::sort(order.begin(), order.end());
     std::vector<Candidate> out;
     out.reserve(ranked_.size());
-    for (const auto& [key, r] : order) out.push_back(std::move(r->candidate));
+    for (const Order& each : order) out.push_back(std::move(ranked_[each.number].candidate));
     return out;
   }
 
@@ -100,11 +100,23 @@ class Ranker {
   /// Where memory decides, tiles of several sizes are said to take as long. The least then took 0.3 to 6 % less than
   /// the one the table has first, in all of eight problems of 18 to 122 rows, and tiles that take turns longer (H200).
   /// A cluster counts as all of its tiles: 143 x 57344 x 8192 took 0.6 and 129 x 27648 x 5120 2.9 % longer by fours.
-  using Order = std::tuple<int, long long, int, bool>;
-  static Order order_of(const Ranked& r) {
+  struct Order {
+    long long picoseconds;
+    int place;
+    int size;
+    bool in_turns;
+    std::uint32_t number;  ///< of those ranked
+
+    friend bool operator<(const Order& a, const Order& b) {
+      if (a.place != b.place) return a.place < b.place;
+      if (a.picoseconds != b.picoseconds) return a.picoseconds < b.picoseconds;
+      return std::tie(a.size, a.in_turns, a.number) < std::tie(b.size, b.in_turns, b.number);
+    }
+  };
+  static Order order_of(const Ranked& r, std::size_t number) {
     const Algorithm& a = r.candidate.recipe.main().algorithm;
     const int size = a.pipeline == Pipeline::warp_specialized ? a.tile[0] * a.tile[1] * a.cluster[0] * a.cluster[1] : 0;
-    return {r.place, r.picoseconds, size, a.ping_pong};
+    return {r.picoseconds, r.place, size, a.ping_pong, static_cast<std::uint32_t>(number)};
   }
 
   /// First choices had a tile for less than half of the SMs or for nearly all: between, some have their way to memory
@@ -200,14 +212,19 @@ class SpaceWalk {
 
  private:
   void walk(CudaGemmAsked::Rows& rows) {
-    if (rows.refused != nullptr && !Visitor::kHearsRefusals) return;
+    const auto lacks = [&](const CudaGemmTile& tile) {
+      return lacks_rows(rows.pipeline->pipeline, tile.tile_m, shape_);
+    };
+    if (!Visitor::kHearsRefusals && (rows.refused != nullptr || std::ranges::all_of(rows.pipeline->tiles, lacks)))
+      return;
+    std::vector<CudaGemmAsked::Row>& all = asked_.rows_of(rows);
     // A tile may be the first choice for several shapes; otherwise the table has it once.
-    std::vector<bool> taken(rows.rows.size()), taken_first(rows.rows.size());
-    for (CudaGemmAsked::Row& row : rows.rows) {
+    std::vector<bool> taken(all.size()), taken_first(all.size());
+    for (CudaGemmAsked::Row& row : all) {
       const CudaGemmTile& tile = *row.tile;
       const bool first = is_first_for(tile, signature_, shape_);
       const bool for_others = tile.first_for.has_value() && !first;
-      if (for_others && !Visitor::kHearsRefusals) continue;
+      if (!Visitor::kHearsRefusals && (for_others || lacks(tile))) continue;
       if (!for_others && (tile.first_for ? taken : taken_first)[row.alike]) continue;
       config_.algorithm = row.algorithm;
       const int shared_by = cuda_gemm_cluster_k(config_, tile, spec_, shape_);
@@ -256,7 +273,7 @@ class SpaceWalk {
       const bool suits = cuda_gemm_obstacle(config_, access.facts, shape_).empty();
       if (!Visitor::kHearsRefusals && !suits) continue;  // cheaper to ask than the rules, which find the stages
       const CudaGemmRule* rule = asked_.refusal(row, shared, access);
-      use();  // with its stages
+      config_.algorithm.stages = access.algorithm.stages;
       const bool takes = rule == nullptr && !is_taken && !for_others && suits;
       if (takes) {
         is_taken = true;

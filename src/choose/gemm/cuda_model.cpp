@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "choose/overlapped.hpp"
 #include "choose/rounding.hpp"
@@ -83,7 +82,8 @@ double cluster_pairs_seconds(const CudaSpec& spec, const Algorithm& a, const Cud
 double lines_of(std::int64_t row_bytes, bool along_k) {
   constexpr std::int64_t kLine = 128;
   constexpr double kMostAlongK = 1.5;
-  const double lines = 2 - static_cast<double>(std::gcd(row_bytes, kLine)) / kLine;
+  const std::int64_t odd = row_bytes | kLine, shared = odd & -odd;  // the greatest common divisor of both
+  const double lines = 2 - static_cast<double>(shared) / kLine;
   return along_k ? std::min(lines, kMostAlongK) : lines;
 }
 
@@ -117,8 +117,8 @@ double step_microseconds(const KernelConfig& config, const CudaGemmResources& fa
   const double rows_b = rows_in_squares(g.layout_b == MatrixOrder::column, a.tile[1]);
   step *= (rows_a + rows_b) / (a.tile[0] + a.tile[1]);
   const Straddling straddles = straddling(g, shape);
-  const double busy =
-      static_cast<double>(cuda_gemm_tiles(config, shape) * parts) / static_cast<double>(cuda_gemm_places(facts, spec));
+  const std::int64_t tiles = cuda_gemm_tiles(config, shape);
+  const double busy = static_cast<double>(tiles * parts) / static_cast<double>(cuda_gemm_places(facts, spec));
   const Lines lines = lines_of(g, shape);
   // The cut step's share: 128 x 160 of 144 columns and k of 72, 104 and 136 took 6.6 to 6.9 ns for its rows (H200). Of
   // more steps than the ring has stages products hide it.
@@ -144,7 +144,7 @@ double step_microseconds(const KernelConfig& config, const CudaGemmResources& fa
                        rows_b * requests(lines.b, g.layout_b == MatrixOrder::column, straddles.b, a.cluster[0]);
   const double row_ns = std::max(way_ns * asked, straddle_ns * straddling_rows);
   // Larger tiles are bound by their products: 14 of two and three warpgroups took as long placed as not.
-  const bool placed = parts == 1 && cuda_gemm_placed(config, facts, spec, shape) > 1;
+  const bool placed = parts == 1 && cuda_gemm_placed(config, facts, spec, shape, tiles) > 1;
   const double share = placed ? spec.gemm.placed_step : 1;
   step =
       std::max(step * (a.wave[0] == 1 ? share : 1), 1e-3 * row_ns * share * facts.blocks_per_sm * std::min(busy, 1.0));
@@ -265,9 +265,10 @@ const CudaGemmTile* row_of_lone_turn(const KernelConfig& config, const CudaSpec&
 
 }  // namespace
 
-Straddling straddling(const GemmSignature& signature, const CudaGemmShape& shape, std::int64_t bits) {
+Straddling straddling(const GemmSignature& signature, const CudaGemmShape& shape) {
+  constexpr std::int64_t kSectorBits = 256;
   if (shape.unaligned && shape.may_pad) return {};  // they are copied to rows that straddle nothing
-  const auto odd = [&](std::int64_t elements, DataType type) { return elements * bits_of(type) % bits != 0; };
+  const auto odd = [&](std::int64_t elements, DataType type) { return elements * bits_of(type) % kSectorBits != 0; };
   const auto straddles = [&](bool along_k, std::int64_t across, DataType type) {
     return along_k ? odd(shape.k, type) || odd(shape.k2, type) : odd(across, type);
   };

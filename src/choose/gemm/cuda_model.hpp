@@ -26,14 +26,10 @@ namespace tilesmith {
                                             const CudaGemmTile* row, const CudaSpec& spec, const CudaGemmShape& shape,
                                             int splits);
 
-/// Sectors of memory, and lines of the cache.
-inline constexpr std::int64_t kSectorBits = 256, kLineBits = 1024;
-
-/// Whether the rows of A and B, taken for packed, straddle pieces of so many bits.
+/// Whether the rows of A and B, taken for packed, straddle sectors of memory.
 struct Straddling {
   bool a, b;
 };
-[[nodiscard]] Straddling straddling(const GemmSignature& signature, const CudaGemmShape& shape,
-                                    std::int64_t bits = kSectorBits);
+[[nodiscard]] Straddling straddling(const GemmSignature& signature, const CudaGemmShape& shape);
 
 }  // namespace tilesmith

@@ -31,8 +31,7 @@ std::string_view cuda_gemm_obstacle(const KernelConfig& config, const CudaGemmRe
                                     const CudaGemmShape& shape) {
   const auto& g = std::get<GemmSignature>(config.signature);
   const Algorithm& a = config.algorithm;
-  if ((a.pipeline == Pipeline::skinny_tma || a.pipeline == Pipeline::skinny) && shape.m > a.tile[0])
-    return "a skinny kernel has a row of its tile for every row of A";
+  if (lacks_rows(a.pipeline, a.tile[0], shape)) return "a skinny kernel has a row of its tile for every row of A";
   if (shape.k == 0 && a.pipeline != Pipeline::mma_sm80) return "only mma_sm80 goes on without a single step of k";
   if (a.cluster_k > 1 && cuda_gemm_steps(shape, facts.stage_k) < a.cluster_k)
     return "each block of a cluster that shares a tile by k has a step of it";

@@ -29,6 +29,11 @@ struct CudaGemmShape {
 
 [[nodiscard]] CudaGemmShape cuda_gemm_shape(const GemmProblem& problem);
 
+/// Whether a tile of so many rows is too low for the shape, on a pipeline whose kernels have one row of tiles.
+[[nodiscard]] constexpr bool lacks_rows(Pipeline pipeline, std::int64_t tile_m, const CudaGemmShape& shape) {
+  return (pipeline == Pipeline::skinny_tma || pipeline == Pipeline::skinny) && shape.m > tile_m;
+}
+
 /// Why an instance does not compute problems of this shape: rows that a skinny kernel does not hold, columns or
 /// alignment that do not suit its accesses. Empty: it computes them. `facts` are the config's, whatever its stages are.
 [[nodiscard]] std::string_view cuda_gemm_obstacle(const KernelConfig& config, const CudaGemmResources& facts,

@@ -79,32 +79,33 @@ std::int64_t cuda_gemm_blocks_at_a_time(const Algorithm& algorithm, const CudaGe
 }
 
 int cuda_gemm_placed(const KernelConfig& config, const CudaGemmResources& facts, const CudaSpec& spec,
-                     const CudaGemmShape& shape) {
+                     const CudaGemmShape& shape, std::int64_t tiles) {
   const Algorithm& a = config.algorithm;
   const bool alone = a.pipeline == Pipeline::warp_specialized && a.cluster[0] * a.cluster[1] == 1 && !a.split_k &&
                      !a.stream_k && shape.grouping == GemmGrouping::none;
   const int blocks = spec.gemm.placed_blocks;
-  if (!alone || blocks == 0 || !shape.may_place) return 1;
-  const std::int64_t tiles = cuda_gemm_tiles(config, shape), places = cuda_gemm_places(facts, spec);
+  const std::int64_t places = cuda_gemm_places(facts, spec);
+  if (!alone || blocks == 0 || !shape.may_place || tiles > places) return 1;
   if (a.cluster_k > 1) {
     const int together = blocks / a.cluster_k * a.cluster_k;
     const std::int64_t all = ceil_div(tiles * a.cluster_k, std::int64_t{together}) * together;
     const bool fits = all <= cuda_gemm_clusters(together, facts.blocks_per_sm, spec) * together;
     return together > a.cluster_k && 2 * tiles * a.cluster_k > places && fits ? together : 1;
   }
-  if (shape.m <= a.tile[0]) return 1;
+  if (shape.m <= a.tile[0] || tiles > cuda_gemm_clusters(blocks, facts.blocks_per_sm, spec) * blocks) return 1;
   // Where two rows leave a fifth of the SMs idle, those that memory feeds want their way to it alone: 120 x 10240 x
   // 8192 by 64 x 224 took 49.3 us and 46.6. A band that is cut reads B from memory again: 3 rows took up to 1.4 times
   // as long.
-  const std::int64_t rows = ceil_div(shape.m, std::int64_t{a.tile[0]}), band = band_of_placed(a, shape, blocks);
+  const std::int64_t rows = ceil_div(shape.m, std::int64_t{a.tile[0]});
   const bool fills = rows > 2 ? 2 * tiles > places : 5 * tiles > 4 * places;
-  const bool is_even = rows % band == 0 || rows >= 4 * band;
-  return fills && is_even && tiles <= cuda_gemm_clusters(blocks, facts.blocks_per_sm, spec) * blocks ? blocks : 1;
+  if (!fills) return 1;
+  const std::int64_t band = band_of_placed(a, shape, blocks);
+  return rows % band == 0 || rows >= 4 * band ? blocks : 1;
 }
 
 int cuda_gemm_splits(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
                      const CudaGemmShape& shape) {
-  return splits_of(config, cuda_gemm_resources(config), row, spec, shape);
+  return config.algorithm.split_k ? splits_of(config, cuda_gemm_resources(config), row, spec, shape) : 1;
 }
 
 int cuda_gemm_cluster_k(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
@@ -144,7 +145,7 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmResources&
   constexpr std::int64_t kLeastSteps = 4, kMostParts = 16;
   const Algorithm& a = config.algorithm;
   const std::int64_t cluster = std::int64_t{a.cluster[0]} * a.cluster[1];
-  const std::int64_t tiles = std::max(cuda_gemm_tiles(config, shape), cluster);
+  const std::int64_t all_tiles = cuda_gemm_tiles(config, shape), tiles = std::max(all_tiles, cluster);
   const std::int64_t at_a_time = std::max<std::int64_t>(cuda_gemm_blocks_at_a_time(a, facts, spec) / cluster, 1);
   const bool one_round = a.pipeline == Pipeline::warp_specialized && shape.grouping == GemmGrouping::none &&
                          cluster == 1 && a.cluster_k == 1 && !a.split_k && tiles <= at_a_time;
@@ -152,7 +153,7 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmResources&
   // 21.8 us where its 13 rows of tiles are one band, 16.6 in bands of four (bf16, H200); in any order at random 24.4.
   // In clusters, whose blocks stand on one GPC whenever they start, 17.5 (64 x 96; the same in bands, late, 19.3).
   const std::int64_t side_by_side = one_round && spec.gemm.neighbours > 0 ? spec.gemm.neighbours : at_a_time;
-  const int placed = cuda_gemm_placed(config, facts, spec, shape);
+  const int placed = cuda_gemm_placed(config, facts, spec, shape, all_tiles);
   CudaGemmWork work{
       .band = placed > 1 ? band_of_placed(a, shape, placed / a.cluster_k) : band_of(a, shape, side_by_side),
       .placed = placed};

@@ -53,9 +53,9 @@ struct CudaGemmWork {
 
 /// Blocks that a launch of the config begins as a cluster although they share nothing in it (`placed_blocks` of the
 /// spec): where all its tiles run at a time so, on more than half of the SMs, and rows of tiles share columns of B.
-/// Else 1.
+/// Else 1. `tiles` are cuda_gemm_tiles'.
 [[nodiscard]] int cuda_gemm_placed(const KernelConfig& config, const CudaGemmResources& facts, const CudaSpec& spec,
-                                   const CudaGemmShape& shape);
+                                   const CudaGemmShape& shape, std::int64_t tiles);
 
 /// Blocks of the config that run at a time, in whole clusters.
 [[nodiscard]] std::int64_t cuda_gemm_blocks_at_a_time(const Algorithm& algorithm, const CudaGemmResources& facts,

@@ -29,13 +29,15 @@ struct CudaGemmSubject {
   [[nodiscard]] int tile_m() const { return config.algorithm.tile[0]; }
   [[nodiscard]] int tile_n() const { return config.algorithm.tile[1]; }
   [[nodiscard]] int tile_k() const { return config.algorithm.tile[2]; }
-  /// Worked out once for all rules: a new problem is ranked by asking some hundred subjects.
+  /// Those given, or worked out once for all rules: a new problem is ranked by asking some hundred subjects.
   [[nodiscard]] const CudaGemmResources& facts() const {
-    if (!known_facts) known_facts = cuda_gemm_resources(config);
-    return *known_facts;
+    if (given_facts != nullptr) return *given_facts;
+    if (!found_facts) found_facts = cuda_gemm_resources(config);
+    return *found_facts;
   }
 
-  mutable std::optional<CudaGemmResources> known_facts = {};
+  const CudaGemmResources* given_facts = nullptr;  ///< the config's
+  mutable std::optional<CudaGemmResources> found_facts = {};
 };
 
 using CudaGemmRules = std::span<const Rule<CudaGemmSubject>>;
@@ -46,6 +48,8 @@ using CudaGemmRules = std::span<const Rule<CudaGemmSubject>>;
 [[nodiscard]] CudaGemmRules cuda_gemm_signature_rules();
 [[nodiscard]] CudaGemmRules cuda_gemm_tile_rules();
 [[nodiscard]] CudaGemmRules cuda_gemm_access_rules();
+/// Those of the last that look at the number of stages.
+[[nodiscard]] CudaGemmRules cuda_gemm_stage_rules();
 
 /// The fewest stages a pipeline of copies has.
 inline constexpr int kFewestStages = 2;

@@ -29,43 +29,53 @@ CudaGemmAsked::CudaGemmAsked(const CudaSpec& spec, const GemmSignature& signatur
       memory_(std::make_unique<std::pmr::monotonic_buffer_resource>(kFirstBytes)) {
   pipelines_.reserve(spec.gemm.pipelines.size());
   for (const CudaGemmPipeline& pipeline : spec.gemm.pipelines) {
-    Rows rows{.pipeline = &pipeline,
-              .refused = refusal_of_pipeline(config_, pipeline, spec),
-              .widths = cuda_gemm_widths(signature, pipeline.pipeline),
-              .rows = {}};
-    rows.rows.reserve(pipeline.tiles.size());
-    int place = 0;
-    for (const CudaGemmTile& tile : pipeline.tiles) {
-      ++place;
-      if (!is_meant_for(signature, pipeline, tile)) continue;
-      rows.rows.push_back({.tile = &tile,
-                           .place = place,
-                           .algorithm = algorithm_of(signature, pipeline, tile),
-                           .alike = rows.rows.size(),
-                           .by_blocks = std::pmr::vector<Shared>(memory_.get())});
-    }
-    find_alike(rows.rows);
-    pipelines_.push_back(std::move(rows));
+    const CudaGemmRule* refused = refusal_of_pipeline(config_, pipeline, spec);
+    pipelines_.push_back({&pipeline, refused, cuda_gemm_widths(signature, pipeline.pipeline), {}});
   }
+}
+
+std::vector<CudaGemmAsked::Row>& CudaGemmAsked::rows_of(Rows& rows) {
+  if (!rows.rows.empty()) return rows.rows;
+  const auto& signature = std::get<GemmSignature>(config_.signature);
+  rows.rows.reserve(rows.pipeline->tiles.size());
+  int place = 0;
+  for (const CudaGemmTile& tile : rows.pipeline->tiles) {
+    ++place;
+    if (!is_meant_for(signature, *rows.pipeline, tile)) continue;
+    rows.rows.push_back({.tile = &tile,
+                         .place = place,
+                         .algorithm = algorithm_of(signature, *rows.pipeline, tile),
+                         .alike = rows.rows.size(),
+                         .by_blocks = std::pmr::vector<Shared>(memory_.get())});
+  }
+  find_alike(rows.rows);
+  return rows.rows;
 }
 
 CudaGemmAsked::Shared& CudaGemmAsked::of_blocks(const Rows& rows, Row& row, int blocks) {
   const auto known = std::ranges::find(row.by_blocks, blocks, &Shared::blocks);
   if (known != row.by_blocks.end()) return *known;
-  config_.algorithm = row.algorithm;
-  config_.algorithm.cluster_k = static_cast<std::uint8_t>(blocks);
-  const CudaGemmRule* refused = rows.refused != nullptr ? rows.refused : refusal_of_tile(config_, spec_);
-  return row.by_blocks.emplace_back(Shared{.blocks = blocks,
-                                           .algorithm = config_.algorithm,
-                                           .refused = refused,
-                                           .by_widths = std::pmr::vector<Access>(memory_.get())});
+  Algorithm& a = config_.algorithm;
+  a = row.algorithm;
+  a.cluster_k = static_cast<std::uint8_t>(blocks);
+  const CudaGemmRule* refused = rows.refused;
+  std::pmr::vector<Access> by_widths(memory_.get());
+  if (refused == nullptr) {
+    if (a.stages == 0) a.stages = kFewestStages;
+    a.vector = rows.widths.front();
+    const CudaGemmResources facts = cuda_gemm_resources(config_);
+    refused = refusal_of_tile(config_, spec_, facts);
+    by_widths.emplace_back(a, facts);
+    a.vector = {};
+  }
+  return row.by_blocks.emplace_back(blocks, a, refused, std::move(by_widths));
 }
 
 CudaGemmAsked::Access& CudaGemmAsked::of_width(const Rows& rows, Shared& shared, std::size_t place) {
   while (shared.by_widths.size() <= place) {
     config_.algorithm = shared.algorithm;
     config_.algorithm.vector = rows.widths[shared.by_widths.size()];
-    shared.by_widths.push_back({.algorithm = config_.algorithm, .facts = cuda_gemm_resources(config_)});
+    shared.by_widths.emplace_back(config_.algorithm, cuda_gemm_resources(config_));
   }
   return shared.by_widths[place];
 }

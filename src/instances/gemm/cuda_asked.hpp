@@ -42,10 +42,12 @@ class CudaGemmAsked {
     const CudaGemmPipeline* pipeline;
     const CudaGemmRule* refused;  ///< whatever the tile is
     std::vector<CudaGemmWidths> widths;
-    std::vector<Row> rows;  ///< that are meant for the signature
+    std::vector<Row> rows;  ///< see rows_of
   };
 
   [[nodiscard]] std::vector<Rows>& pipelines() { return pipelines_; }
+  /// Those of the pipeline that are meant for the signature.
+  [[nodiscard]] std::vector<Row>& rows_of(Rows& rows);
   [[nodiscard]] Shared& of_blocks(const Rows& rows, Row& row, int blocks);
   /// Of the width that is so many places behind the widest. The rules are not asked by this.
   [[nodiscard]] Access& of_width(const Rows& rows, Shared& shared, std::size_t place);

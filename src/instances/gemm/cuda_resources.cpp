@@ -85,6 +85,14 @@ bool slabs_fit_ring(const GemmSignature& s, const Algorithm& a, const CudaGemmRe
          a.stages <= 6 && !a.split_k && !a.stream_k && a.cluster_k <= 1;
 }
 
+/// All that depends on the number of stages.
+void lay_out_shared(const GemmSignature& s, const Algorithm& a, CudaGemmResources& facts) {
+  facts.shared_bytes = a.stages * facts.stage_bytes + facts.slab_bytes + facts.fixed_bytes;
+  facts.slabs_in_ring =
+      a.pipeline == Pipeline::warp_specialized && facts.shared_bytes > kMostShared && slabs_fit_ring(s, a, facts);
+  if (facts.slabs_in_ring) facts.shared_bytes -= facts.slab_bytes;
+}
+
 void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemmResources& facts) {
   const int tile_m = a.tile[0], tile_n = a.tile[1], warpgroups = std::max<int>(a.wave[0], 1);
   facts.threads = 128 * (warpgroups + 1);
@@ -112,10 +120,7 @@ void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemm
   const long received = shares == 1 ? 0 : 4L * (a.transpose_c ? shares * own_rows : tile_m) * tile_n;
   const long barriers = 8L * (2 + (shares > 1 ? warpgroups : 0));
   facts.stage_bytes = (rows_a + rows_b) * 128L + 8L * (facts.transposed_rows > 0 ? 3 : 2);
-  facts.shared_bytes =
-      a.stages * facts.stage_bytes + facts.slab_bytes + turned + received + barriers + kFlag + kAlignment;
-  facts.slabs_in_ring = facts.shared_bytes > kMostShared && slabs_fit_ring(s, a, facts);
-  if (facts.slabs_in_ring) facts.shared_bytes -= facts.slab_bytes;
+  facts.fixed_bytes = turned + received + barriers + kFlag + kAlignment;
   facts.part_bytes = 4L * tile_m * tile_n;
   facts.counters = a.ping_pong ? 1 : warpgroups;
 
@@ -139,8 +144,7 @@ void mixed_facts(const GemmSignature& s, const Algorithm& a, CudaGemmResources& 
   facts.slab_bytes = facts.store_box ? 2L * warpgroups * round_up(64 * facts.slab_row_bytes, 1024) : 0;
   constexpr long kBarriers = 16;
   facts.stage_bytes = 2L * facts.stage_k * tile_m + 1L * tile_n * facts.row_bytes_of_b + kBarriers;
-  facts.shared_bytes = a.stages * facts.stage_bytes + facts.slab_bytes + warpgroups * turned_bytes(s, tile_m, facts) +
-                       kBarriers + kFlag + kAlignment;
+  facts.fixed_bytes = warpgroups * turned_bytes(s, tile_m, facts) + kBarriers + kFlag + kAlignment;
   facts.part_bytes = 4L * tile_m * tile_n;
   facts.counters = warpgroups;
   facts.accumulators = tile_m / 2;
@@ -156,7 +160,7 @@ void portable_facts(const GemmSignature& s, const Algorithm& a, CudaGemmResource
   };
   facts.stage_bytes =
       operand(tile_m, s.layout_a == MatrixOrder::row) + operand(tile_n, s.layout_b == MatrixOrder::column);
-  facts.shared_bytes = a.stages * facts.stage_bytes + kFlag;
+  facts.fixed_bytes = kFlag;
   facts.part_bytes = 4L * tile_m * tile_n;
   if (facts.threads == 0) return;
   facts.accumulators = tile_m * tile_n / facts.threads * (has_block_scales(s) ? 2 : 1);
@@ -184,12 +188,12 @@ void few_rows_facts(const Algorithm& a, CudaGemmResources& facts) {
     if (wgmma) facts.accumulators = columns / 16 / std::max(warps, 1) * rows / 2;
     // The sums of all warps, or those of d as it lies.
     const long sums = wgmma ? 4L * rows * (columns + 4) : 512L * warps * tiles;
-    facts.shared_bytes = a.stages * facts.stage_bytes + sums + kFlag + kAlignment;
+    facts.fixed_bytes = sums + kFlag + kAlignment;
     facts.part_bytes = 512L * warps * ceil_div(tiles, std::max(warps, 1));
   } else {
     facts.threads = 32 * warps;
     facts.stage_bytes = 64L * warps * columns;
-    facts.shared_bytes = a.stages * facts.stage_bytes + 4L * rows * warps * columns + kFlag;
+    facts.fixed_bytes = 4L * rows * warps * columns + kFlag;
     facts.part_bytes = 64L * columns;
   }
   // ptxas counts with whole warps for each of an SM's four schedulers: 9 warps have 168 registers a thread.
@@ -237,7 +241,12 @@ CudaGemmResources cuda_gemm_resources(const KernelConfig& config) {
     portable_facts(s, a, facts);
   else
     few_rows_facts(a, facts);
+  lay_out_shared(s, a, facts);
   return facts;
+}
+
+void change_stages(const KernelConfig& config, CudaGemmResources& facts) {
+  lay_out_shared(std::get<GemmSignature>(config.signature), config.algorithm, facts);
 }
 
 }  // namespace tilesmith

@@ -14,6 +14,7 @@ struct CudaGemmResources {
   int threads = 0;        ///< of a block
   long shared_bytes = 0;  ///< dynamic shared memory of a block
   long stage_bytes = 0;   ///< of it, what each stage takes
+  long fixed_bytes = 0;   ///< and what takes as much whatever the stages are
   long slab_bytes = 0;    ///< what is stored at a time takes, unless it lies in the stages
   int blocks_per_sm = 1;
   bool persistent = false;      ///< at most SMs * blocks_per_sm blocks walk all tiles; else one block a work item
@@ -57,5 +58,8 @@ struct CudaGemmResources {
 
 /// The config must be a GEMM with a native NVIDIA pipeline and a tile and waves that are not zero.
 [[nodiscard]] CudaGemmResources cuda_gemm_resources(const KernelConfig& config);
+
+/// Makes the facts of a config those of one that differs in the number of stages alone, which it has now.
+void change_stages(const KernelConfig& config, CudaGemmResources& facts);
 
 }  // namespace tilesmith

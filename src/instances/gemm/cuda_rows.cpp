@@ -12,7 +12,7 @@ const CudaGemmRule* refusal(CudaGemmRules rules, const KernelConfig& config, con
 /// What the access rules say of the config, whose facts these are.
 const CudaGemmRule* refusal_by_access(const KernelConfig& config, const CudaSpec& spec,
                                       const CudaGemmResources& facts) {
-  return first_refusal(cuda_gemm_access_rules(), CudaGemmSubject{config, spec, facts});
+  return first_refusal(cuda_gemm_access_rules(), CudaGemmSubject{config, spec, &facts});
 }
 
 /// Gives a config with the fewest stages as many as fit, `most` at the most, and its facts what follows from them,
@@ -29,16 +29,15 @@ const CudaGemmRule* refusal_of_fewest(KernelConfig& config, const CudaSpec& spec
   const auto fits = [&](int tried) {
     if (fewest.shared_bytes - fewest.slab_bytes + (tried - kFewestStages) * step > room) return false;
     config.algorithm.stages = static_cast<std::uint8_t>(tried);
-    const CudaGemmResources found = cuda_gemm_resources(config);
-    if (refusal_by_access(config, spec, found) != nullptr) return false;
-    facts = found;
-    return true;
+    change_stages(config, facts);
+    return first_refusal(cuda_gemm_stage_rules(), CudaGemmSubject{config, spec, &facts}) == nullptr;
   };
   const int guessed = stages;
   while (stages < most && fits(stages + 1)) ++stages;
   if (stages == guessed)
     while (stages > kFewestStages && !fits(stages)) --stages;
   config.algorithm.stages = static_cast<std::uint8_t>(stages);
+  change_stages(config, facts);
   return nullptr;
 }
 
@@ -101,6 +100,10 @@ const CudaGemmRule* refusal_of_pipeline(KernelConfig& config, const CudaGemmPipe
 const CudaGemmRule* refusal_of_tile(KernelConfig& config, const CudaSpec& spec) {
   if (config.algorithm.stages == 0) config.algorithm.stages = kFewestStages;
   return refusal(cuda_gemm_tile_rules(), config, spec);
+}
+
+const CudaGemmRule* refusal_of_tile(const KernelConfig& config, const CudaSpec& spec, const CudaGemmResources& facts) {
+  return first_refusal(cuda_gemm_tile_rules(), CudaGemmSubject{config, spec, &facts});
 }
 
 const CudaGemmRule* refusal_of_access(KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,

@@ -25,6 +25,9 @@ using CudaGemmRule = Rule<CudaGemmSubject>;
                                                       const CudaSpec& spec);
 /// For a config with a row's algorithm; asked with the fewest stages where the row leaves them open.
 [[nodiscard]] const CudaGemmRule* refusal_of_tile(KernelConfig& config, const CudaSpec& spec);
+/// The same for a config that has stages and any widths of access, whose facts these are.
+[[nodiscard]] const CudaGemmRule* refusal_of_tile(const KernelConfig& config, const CudaSpec& spec,
+                                                  const CudaGemmResources& facts);
 /// For a config with widths of access: gives it the row's stages, or as many as fit.
 [[nodiscard]] const CudaGemmRule* refusal_of_access(KernelConfig& config, const CudaGemmTile& row,
                                                     const CudaSpec& spec);

@@ -89,6 +89,11 @@ TEST(CudaGemm, RowsThatLeaveStagesOpenHaveAsManyAsFit) {
           EXPECT_EQ(facts.shared_bytes + ring,
                     cuda_gemm_resources(config).shared_bytes + (stages - 2) * facts.stage_bytes)
               << native_name(config);
+          CudaGemmResources changed = facts;
+          change_stages(config, changed);
+          const CudaGemmResources fewest = cuda_gemm_resources(config);
+          EXPECT_EQ(changed.shared_bytes, fewest.shared_bytes) << native_name(config) << " from stages " << stages;
+          EXPECT_EQ(changed.slabs_in_ring, fewest.slabs_in_ring) << native_name(config) << " from stages " << stages;
         }
         EXPECT_EQ(given, most) << native_name(config);
         return true;
@@ -424,6 +429,19 @@ TEST(CudaGemm, ThePartsOfTheRulesLookAtNoMoreThanTheySay) {
             config.algorithm.vector = {width, width, width};
             EXPECT_EQ(refusal(cuda_gemm_tile_rules(), config), verdict) << native_name(config);
           }
+      }
+      const CudaGemmRules by_stages = cuda_gemm_stage_rules();
+      const CudaGemmRules others = cuda_gemm_access_rules().first(cuda_gemm_access_rules().size() - by_stages.size());
+      EXPECT_EQ(by_stages.data(), others.data() + others.size());
+      for (const CudaGemmWidths& widths :
+           cuda_gemm_widths(std::get<GemmSignature>(one.signature), one.algorithm.pipeline)) {
+        KernelConfig config = one;
+        config.algorithm.vector = widths;
+        const std::string verdict = refusal(others, config);
+        for (const int stages : {2, 3, 39}) {
+          config.algorithm.stages = static_cast<std::uint8_t>(stages);
+          EXPECT_EQ(refusal(others, config), verdict) << native_name(config);
+        }
       }
     }
   EXPECT_GT(refused, 100);

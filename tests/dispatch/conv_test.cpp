@@ -43,7 +43,7 @@ std::vector<float> result_of(const ConvCase& conv, int threads = 1) {
 TEST(Conv, EveryKernelComputesRandomProblems) {
   const auto& machine = this_cpu_machine();
   ASSERT_TRUE(machine) << machine.error().text();
-  const std::uint64_t problems = testing::thorough() ? 360 : 30;
+  const std::uint64_t problems = testing::thorough() ? 360 : 18;
   for (std::uint64_t seed = 0; seed < problems; ++seed) {
     const RandomCall<Conv> call = random_conv(seed);
     SCOPED_TRACE(to_line(call));

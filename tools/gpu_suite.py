@@ -65,6 +65,8 @@ def ctest_tasks(build, used):
 
 def pack(options):
     build, folder = pathlib.Path(options.build).resolve(), pathlib.Path(options.folder)
+    if not (build / "bin/tilesmith").exists():
+        sys.exit(f"{build} holds no build: make, or --build FOLDER")
     used = {build / "bin/tilesmith"}
     tasks = [*python_tasks(build), *ctest_tasks(build, used)]
     for program in used:
@@ -103,15 +105,19 @@ def run_task(task, folder, end):
 
 def run(options):
     folder = pathlib.Path(options.folder).resolve()
+    if not (folder / "tasks.json").exists():
+        sys.exit(f"{folder} holds no tasks.json: tools/gpu_suite.py pack {options.folder}, where the build is, makes it")
     (folder / "store/python").mkdir(parents=True, exist_ok=True, mode=0o700)
-    tasks = [t for t in json.loads((folder / "tasks.json").read_text()) if re.search(options.only, t["name"])]
+    tasks = [t for t in json.loads((folder / "tasks.json").read_text()) if options.only.search(t["name"])]
     kept = folder / "results.json"
     seconds = {r["name"]: r["seconds"] for r in json.loads(kept.read_text())} if kept.exists() else {}
     tasks.sort(key=lambda t: -seconds.get(t["name"], 1e9))
     end = time.monotonic() + options.seconds
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         results = list(pool.map(lambda task: run_task(task, folder, end), tasks))
-    kept.write_text(json.dumps(results, indent=0))
+    written = kept.with_suffix(".new")
+    written.write_text(json.dumps(results, indent=0))
+    written.replace(kept)  # a run that is killed leaves the last one's
     bad = [r for r in results if r["status"] != "passed"]
     for r in bad:
         print(f"== {r['name']}: {r['status']} after {r['seconds']} s\n{r['output'][-1500:]}")
@@ -120,6 +126,13 @@ def run(options):
     for r in bad:
         print(f"  {r['status']}: {r['name']}")
     sys.exit(1 if bad or not results else 0)
+
+
+def pattern(text):
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
 
 
 def main():
@@ -133,7 +146,7 @@ def main():
     command.add_argument("folder")
     command.add_argument("--jobs", type=int, default=os.cpu_count())
     command.add_argument("--seconds", type=float, default=3600)
-    command.add_argument("--only", default="", help="a regular expression that names of tasks match")
+    command.add_argument("--only", type=pattern, default=re.compile(""), help="a regular expression that names of tasks match")
     command.set_defaults(call=run)
     options = parser.parse_args()
     options.call(options)
